@@ -25,6 +25,7 @@ mod report;
 mod resp;
 mod rest;
 mod router;
+mod sinks;
 mod start;
 mod step;
 mod stores;
@@ -121,6 +122,12 @@ const BENCHES: &[Bench] = &[
         "rate limits on every store, compared with the same check by hand and with rate-limiter-flexible",
         &[],
         stores::run,
+    ),
+    (
+        "sinks",
+        "writes with a PostgreSQL of 250 ms a batch behind, compared with writing to it directly and with no sink",
+        &["wrk"],
+        sinks::run,
     ),
     (
         "start",

@@ -103,11 +103,22 @@ pub(crate) fn run() {
 
 /// Runs wrk for a while. `request` is the Lua expression of one request, which has this many commands.
 pub(crate) fn measure(port: u16, connections: &str, request: &str, commands: f64) -> Figure {
+    measure_for(SECONDS, port, connections, request, commands)
+}
+
+/// The same for so long.
+pub(crate) fn measure_for(
+    seconds: &str,
+    port: u16,
+    connections: &str,
+    request: &str,
+    commands: f64,
+) -> Figure {
     let mut script = tempfile::NamedTempFile::new().unwrap();
     let text = SCRIPT.replace("@REQUEST", request).replace("@KEYS", &KEYS.to_string());
     script.write_all(text.replace("@N", &PIPELINE.to_string()).as_bytes()).unwrap();
     let output = Command::new("wrk")
-        .args(["-t", "1", "-c", connections, "-d", SECONDS, "-s"])
+        .args(["-t", "1", "-c", connections, "-d", seconds, "-s"])
         .arg(script.path())
         .arg(format!("http://127.0.0.1:{port}"))
         .output()

@@ -4,7 +4,7 @@ use keystead_core::{Code, Error, Result, Revision, ShardId, Version};
 use serde_json::Value;
 
 use crate::bounds::REASON_BYTES_MAX;
-use crate::log::Event;
+use crate::event::Event;
 
 /// How far a target is.
 ///

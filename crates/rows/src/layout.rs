@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::log::event::COLUMNS as EVENT_COLUMNS;
+use crate::event::COLUMNS as EVENT_COLUMNS;
 
 /// The column with the version of a key, in every table of a sink.
 pub const VERSION_COLUMN: &str = "keystead_version";

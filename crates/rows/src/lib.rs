@@ -4,6 +4,7 @@
 //! |-----------------------------------------------------|---------------|
 //! | rows, batches, the position                         | [`batch`]     |
 //! | a key as a row: its value as JSON                   | [`value`]     |
+//! | an event of an event log, and its row               | [`event`]     |
 //! | which field goes to which column                    | [`layout`]    |
 //! | a value as a bound parameter of a column's type     | [`param`]     |
 //! | the one helper that builds and chunks statements    | [`statement`] |
@@ -15,6 +16,7 @@
 
 pub mod batch;
 pub mod bounds;
+pub mod event;
 pub mod layout;
 pub mod param;
 pub mod positions;

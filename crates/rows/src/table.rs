@@ -3,8 +3,8 @@
 use keystead_core::{Code, Error, Result};
 
 use crate::bounds::NAME_BYTES_MAX;
+use crate::event::VALUE_COLUMN;
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, VERSION_COLUMN, Values};
-use crate::log::event::VALUE_COLUMN;
 use crate::param::Kind;
 use crate::statement::Dialect;
 

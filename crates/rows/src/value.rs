@@ -66,12 +66,7 @@ fn value(effects: &[Effect]) -> Result<Value, String> {
     };
     let facts = effects.iter().map(|effect| &effect.fact);
     match first {
-        Fact::Str(bytes) => {
-            let text = text(bytes)?;
-            let is_document = text.trim_start().starts_with(['{', '[']);
-            let document = is_document.then(|| serde_json::from_str(text).ok()).flatten();
-            Ok(document.unwrap_or_else(|| Value::from(text)))
-        }
+        Fact::Str(bytes) => string_json(bytes),
         Fact::Json(bytes) | Fact::State(bytes) => {
             serde_json::from_slice(bytes).map_err(|error| format!("the document cannot be read: {error}"))
         }
@@ -103,11 +98,7 @@ fn value(effects: &[Effect]) -> Result<Value, String> {
             let mut object = Map::new();
             for fact in facts {
                 if let Fact::ZMember { member, score } = fact {
-                    let score = match score.is_finite() {
-                        true => Value::from(*score),
-                        false => Value::from(score.to_string()),
-                    };
-                    object.insert(text(member)?.to_owned(), score);
+                    object.insert(text(member)?.to_owned(), score_json(*score));
                 }
             }
             Ok(Value::Object(object))
@@ -116,7 +107,31 @@ fn value(effects: &[Effect]) -> Result<Value, String> {
     }
 }
 
-fn text(bytes: &Bytes) -> Result<&str, String> {
+/// A string: the document that it is the text of, if that is an object or array.
+///
+/// # Errors
+/// When it is not UTF-8.
+pub fn string_json(bytes: &Bytes) -> Result<Value, String> {
+    let text = text(bytes)?;
+    let is_document = text.trim_start().starts_with(['{', '[']);
+    let document = is_document.then(|| serde_json::from_str(text).ok()).flatten();
+    Ok(document.unwrap_or_else(|| Value::from(text)))
+}
+
+/// A score: a number, or the text of an infinite one.
+#[must_use]
+pub fn score_json(score: f64) -> Value {
+    match score.is_finite() {
+        true => Value::from(score),
+        false => Value::from(score.to_string()),
+    }
+}
+
+/// Bytes as text.
+///
+/// # Errors
+/// When they are not UTF-8.
+pub fn text(bytes: &Bytes) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|_| "the value is not UTF-8".to_owned())
 }
 

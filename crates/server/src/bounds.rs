@@ -447,6 +447,21 @@ pub const SINK_SLICE_BYTES: usize = 1 << 20;
 /// Most keys in quarantine of one sink. With more it stops, and the journal keeps its changes within the bound.
 pub const SINK_QUARANTINE_KEYS_MAX: usize = 10_000;
 
+/// Most bytes of events in quarantine of one event log. With more it stops, and the journal keeps its changes within the bound.
+pub const SINK_QUARANTINE_BYTES_MAX: usize = 64 << 20;
+
+/// Events or keys of one page of an event log, unless the request says otherwise.
+pub const EVENTS_LIMIT: usize = 100;
+
+/// The most that a request may say. More is rejected with `bad_request`.
+pub const EVENTS_LIMIT_MAX: usize = 1_000;
+
+/// Bytes of events or values after which a page of an event log ends.
+pub const EVENTS_BYTES_MAX: usize = 4 << 20;
+
+/// How often event logs are compacted, if their settings say so.
+pub const SINK_COMPACT_EVERY: Duration = Duration::from_secs(60);
+
 /// How often a rejected row is tried before it waits for a change or for `keystead sink retry`.
 pub const SINK_ATTEMPTS_MAX: u32 = 5;
 

@@ -13,15 +13,15 @@ use super::{EXIT_FAILED, Operand, Subcommand};
 use crate::failure::{failure, io_words, one_line};
 use crate::settings::{Listen, Loaded};
 
-const ACTIONS: &str = "list, flush, verify, export, retry, skip, resync";
+const ACTIONS: &str = "list, flush, verify, export, retry, skip, resync, compact";
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "sink",
     about: "Show the sinks of the running server, flush, verify or repair one",
     operands: &[
-        Operand { name: "ACTION", help: "list, flush, verify, export, retry, skip or resync", required: true },
+        Operand { name: "ACTION", help: "list, flush, verify, export, retry, skip, resync or compact", required: true },
         Operand { name: "NAME", help: "The sink: [sink.NAME] in the settings file", required: false },
-        Operand { name: "KEY", help: "Of retry and skip: only this key", required: false },
+        Operand { name: "KEY", help: "Of retry and skip: only this key. Of compact: an age", required: false },
     ],
     flags: &[],
     takes: |_| true,
@@ -35,6 +35,8 @@ The server is found by the same settings as it was started with: --http, --token
   retry NAME [KEY] try keys in quarantine again, for example after the table was repaired
   skip NAME [KEY]  remove keys from the quarantine: the target keeps what it has until they change
   resync NAME      write all keys again and delete rows without a key; it also takes over the target of another database
+  compact NAME [AGE]  of an event log: keep only the last event of each key, of events that are at least so old (7d); without AGE as the
+                   settings say, else of all events
 
 Examples:
   keystead sink list
@@ -83,6 +85,7 @@ fn request(action: &str, name: Option<&str>, key: Option<&str>) -> Result<(Metho
         "retry" => (Method::Post, "/retry"),
         "skip" => (Method::Post, "/skip"),
         "resync" => (Method::Post, "/resync"),
+        "compact" => (Method::Post, "/compact"),
         _ => {
             return Err(failure(
                 format_args!("unknown action '{action}'"),
@@ -94,6 +97,7 @@ fn request(action: &str, name: Option<&str>, key: Option<&str>) -> Result<(Metho
     let query = match key {
         None => String::new(),
         Some(key) if matches!(action, "retry" | "skip") => format!("?key={}", encoded(key)),
+        Some(age) if action == "compact" => format!("?olderThan={}", encoded(age)),
         Some(_) => return Err(failure(format_args!("{action} takes no KEY"), example)),
     };
     match (action, name) {
@@ -157,6 +161,7 @@ fn outcome(action: &str, server: &Listen, response: &Response) -> Result<(String
         "resync" => {
             ("all keys are being written again: keystead sink list shows when it is over\n".to_owned(), true)
         }
+        "compact" => (format!("{} rows were removed or became whole\n", count("rows")), true),
         _ => (format!("{} keys\n", count("keys")), true),
     })
 }
@@ -177,6 +182,9 @@ fn line(sink: &Value) -> String {
         count("changes"),
         count("quarantined"),
     );
+    if count("gaps") > 0 {
+        line += &format!("; {} gaps: changes are missing", count("gaps"));
+    }
     if let Some(why) = sink["resyncing"].as_str() {
         line += &format!("; writing all keys ({})", one_line(why));
     }
@@ -199,6 +207,7 @@ mod tests {
             path("retry", Some("users"), Some("user:7 ü")).unwrap(),
             "/sinks/users/retry?key=user%3A7%20%C3%BC"
         );
+        assert_eq!(path("compact", Some("log"), Some("7d")).unwrap(), "/sinks/log/compact?olderThan=7d");
         for (action, name, key, words) in [
             ("lst", None, None, "write one of list"),
             ("flush", None, None, "needs the NAME"),

@@ -262,6 +262,11 @@ impl Found {
                 self.reasons
                     .push(format!("sink.{name}: its target ({target}) cannot be written: it is tried again"));
             }
+            if status.gaps > 0 {
+                self.reasons.push(format!(
+                    "sink.{name}: changes are missing in its event log: see the mark gap there"
+                ));
+            }
             if quarantined > 0 {
                 self.reasons.push(format!("sink.{name}: its target ({target}) rejects {quarantined} keys"));
             }

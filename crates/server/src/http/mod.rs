@@ -13,7 +13,7 @@
 //! | the body of a request, and its bounds | [`body`]       |
 //! | responses and error bodies            | [`reply`]      |
 //! | tokens, hosts, and pages of other sites | [`rights`]   |
-//! | server-sent events                    | [`events`]     |
+//! | server-sent events; event logs        | [`events`]; `event_log` |
 //! | the Upstash-compatible REST API       | `upstash`      |
 //! | versioned documents                   | `kv`           |
 //! | offline sync                          | `sync`         |
@@ -33,6 +33,7 @@ mod cluster;
 mod context;
 pub(crate) mod cors;
 pub(crate) mod error;
+mod event_log;
 pub mod events;
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -12,7 +12,7 @@ use super::context::HttpContext;
 use super::openapi::part::Description;
 use super::reply::{IntoReply, Reply};
 use super::request::HttpRequest;
-use super::{backup, cluster, health, kv, limit, metrics, openapi, sinks, sync, upstash};
+use super::{backup, cluster, event_log, health, kv, limit, metrics, openapi, sinks, sync, upstash};
 
 /// Who may call a route when a token is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,10 @@ routes! {
     SinkRetry: POST, "/sinks/{sink}/retry" as "/sinks/*", Token, Body => sinks::retry, sinks::describe_retry;
     SinkSkip: POST, "/sinks/{sink}/skip" as "/sinks/*", Token, Body => sinks::skip, sinks::describe_skip;
     SinkResync: POST, "/sinks/{sink}/resync" as "/sinks/*", Token, Body => sinks::resync, sinks::describe_resync;
+    SinkCompact: POST, "/sinks/{sink}/compact" as "/sinks/*", Token, Body => sinks::compact, sinks::describe_compact;
     SinkVerify: POST, "/sinks/{sink}/verify" as "/sinks/*", Token, Body => sinks::verify, sinks::describe_verify;
+
+    Events: GET, "/events/{prefix...}" as "/events/*", Documents, Nothing => event_log::read, event_log::describe;
 
     ClusterReport: GET, "/admin/cluster", Token, Nothing => cluster::report, openapi::hidden;
     ClusterSizes: GET, "/admin/cluster/sizes", Token, Nothing => cluster::sizes, openapi::hidden;

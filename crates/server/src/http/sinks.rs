@@ -1,5 +1,7 @@
 //! `/sinks`: the state of the sinks, and what can be asked of one: flush, quarantine, retry, skip, resync, verify. Touches the sinks.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::context::HttpContext;
 use super::error::{ApiError, ApiResult};
+use super::event_log;
 use super::openapi::common::{error_response, store_failures};
 use super::openapi::part::{self, Shape};
 use super::parameters::Parameters;
@@ -19,6 +22,7 @@ use super::reply::{self, Reply, code};
 use super::request::HttpRequest;
 use crate::app::App;
 use crate::bounds::{SINK_NAME_BYTES_MAX, SINK_WAIT_MAX};
+use crate::sinks::file::Mode;
 use crate::sinks::{Receipt, Running};
 use crate::written;
 
@@ -30,6 +34,7 @@ pub(super) const FLUSHED: HeaderName = HeaderName::from_static("keystead-flushed
 const SINK: &str = "Sink";
 const TIMEOUT: &str = "timeout";
 const KEY: &str = "key";
+const OLDER_THAN: &str = "olderThan";
 
 /// How long a flush waits, unless the request says otherwise.
 const FLUSH_MS: u64 = 30_000;
@@ -53,6 +58,9 @@ fn summary(app: &App, running: &Running) -> Value {
         "rows": status.rows,
         "batches": status.batches,
         "quarantined": running.quarantined_len(),
+        "gaps": status.gaps,
+        "rejected": status.rejected,
+        "compacted": status.compacted,
         "resyncs": status.resyncs,
         "resyncing": status.resyncing,
         "problem": problem.map(|problem| json!({ "code": problem.code.as_str(), "message": problem.message })),
@@ -139,20 +147,38 @@ pub(super) async fn resync(context: &HttpContext, request: &HttpRequest) -> ApiR
     Ok(reply::json(StatusCode::ACCEPTED, json!({})))
 }
 
-pub(super) async fn verify(context: &HttpContext, request: &HttpRequest) -> ApiResult {
-    Parameters::of(&request.head, &[])?;
+pub(super) async fn compact(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    let parameters = Parameters::of(&request.head, &[OLDER_THAN])?;
+    let age = parameters.duration_ms(OLDER_THAN)?.map(Duration::from_millis);
+    find(context, request)?.log()?;
+    let compacted = on_runtime(context, request, move |_, running| Box::pin(running.compact(age))).await?;
+    Ok(reply::json(StatusCode::OK, json!({ "rows": compacted })))
+}
+
+type Call<'r, T> = Pin<Box<dyn Future<Output = keystead_core::Result<T>> + Send + 'r>>;
+
+/// Runs something on the server's own runtime, as all calls of targets. It goes on when the client does not wait.
+async fn on_runtime<T: Send + 'static>(
+    context: &HttpContext,
+    request: &HttpRequest,
+    call: impl for<'r> FnOnce(&'r App, &'r Running) -> Call<'r, T> + Send + 'static,
+) -> Result<T, ApiError> {
     let name = find(context, request)?.definition.name.clone();
     let (app, runtime) = (Arc::clone(&context.app), context.app.sinks.get().map(|sinks| sinks.runtime()));
     let Some(runtime) = runtime else { return Err(ApiError::NotFound("there is no sink".to_owned())) };
-    // On the server's own runtime, as all calls of targets.
-    let verified = runtime.spawn(async move {
+    let called = runtime.spawn(async move {
         match app.sinks.get().and_then(|sinks| sinks.find(&name)) {
-            Some(running) => running.verify(&app.engine).await,
+            Some(running) => call(&app, running).await,
             None => Err(Error::new(Code::Internal, "the sink has ended")),
         }
     });
-    let found = verified.await.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
-    let found = found.map_err(ApiError::Broken)?;
+    let found = called.await.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
+    found.map_err(ApiError::Broken)
+}
+
+pub(super) async fn verify(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    Parameters::of(&request.head, &[])?;
+    let found = on_runtime(context, request, |app, running| Box::pin(running.verify(&app.engine))).await?;
     Ok(reply::json(
         StatusCode::OK,
         json!({
@@ -207,7 +233,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Shape)> {
         ("target", part::string().description(Some("The scheme of its URL.")).into()),
         ("table", text()),
         ("prefix", text()),
-        ("mode", part::one_of(&["write-back", "write-through", "dirty-fields"]).into()),
+        ("mode", part::one_of(&Mode::ALL.map(Mode::as_str)).into()),
         ("pending", count()),
         ("oldestPendingMs", count()),
         ("lagRevisions", count()),
@@ -215,11 +241,16 @@ pub(super) fn schemas() -> Vec<(&'static str, Shape)> {
         ("rows", count()),
         ("batches", count()),
         ("quarantined", count()),
+        ("gaps", count()),
+        ("rejected", count()),
+        ("compacted", count()),
         ("resyncs", count()),
         ("resyncing", part::either([part::string().into(), part::null().into()])),
         ("problem", part::either([problem.into(), part::null().into()])),
     ]);
-    vec![(SINK, sink.into())]
+    let mut all = vec![(SINK, sink.into())];
+    all.extend(event_log::schemas());
+    all
 }
 
 fn in_path() -> Parameter {
@@ -278,6 +309,16 @@ pub(super) fn describe_skip() -> OperationBuilder {
 pub(super) fn describe_resync() -> OperationBuilder {
     of_one("resyncSink", "Writes all keys again, also to a target of another database")
         .response("202", part::json("It has begun.", part::members([])))
+}
+
+pub(super) fn describe_compact() -> OperationBuilder {
+    let age = part::matching("^([0-9]+(ms|s|m|h|d))+$").examples(["7d"]);
+    let about = "Events of at least this age, instead of what the settings say.";
+    let rows = part::members([("rows", part::counter(0).into())]);
+    of_one("compactSink", "Keeps only the last event of each key, of those that are old")
+        .parameter(part::in_query(OLDER_THAN, about, age))
+        .response("200", part::json("How many rows were removed or became whole.", rows))
+        .response("501", error_response("The sink has no event log.", &[Code::Unsupported.as_str()]))
 }
 
 pub(super) fn describe_verify() -> OperationBuilder {

@@ -301,7 +301,9 @@ mod tests {
             "POST /sinks/{sink}/retry",
             "POST /sinks/{sink}/skip",
             "POST /sinks/{sink}/resync",
+            "POST /sinks/{sink}/compact",
             "POST /sinks/{sink}/verify",
+            "GET /events/{prefix...}",
             // Nodes and operators talk to a node by its own address.
             "GET /admin/cluster",
             "GET /admin/cluster/sizes",

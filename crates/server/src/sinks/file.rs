@@ -46,10 +46,13 @@ pub enum Mode {
     WriteThrough,
     /// Only the columns of fields that have changed, after the write was acknowledged.
     DirtyFields,
+    /// Every change as a row of an event log, after the write was acknowledged.
+    Events,
 }
 
 impl Mode {
-    const ALL: [Mode; 3] = [Mode::WriteBack, Mode::WriteThrough, Mode::DirtyFields];
+    /// All of them.
+    pub const ALL: [Mode; 4] = [Mode::WriteBack, Mode::WriteThrough, Mode::DirtyFields, Mode::Events];
 
     /// The name in settings.
     #[must_use]
@@ -58,6 +61,7 @@ impl Mode {
             Mode::WriteBack => "write-back",
             Mode::WriteThrough => "write-through",
             Mode::DirtyFields => "dirty-fields",
+            Mode::Events => "events",
         }
     }
 }
@@ -83,6 +87,10 @@ pub struct Definition {
     pub flush_bytes: usize,
     /// How long a stop waits for the target.
     pub grace: Duration,
+    /// Of an event log: how old events are that are compacted.
+    pub compact_after: Option<Duration>,
+    /// Of an event log: how many of the last events are kept as they are.
+    pub compact_rows: Option<u64>,
 }
 
 /// The sinks of a settings file.
@@ -114,17 +122,23 @@ fn definition(name: &str, location: String, mut rows: Rows) -> Result<Definition
         rows.required("target", "write a URL such as postgres://USER@HOST/DATABASE or sqlite:PATH")?;
     let table = rows.text("table")?.unwrap_or_else(|| name.to_owned());
     let mode = rows.word("mode", &Mode::ALL.map(|mode| (mode.as_str(), mode)))?.unwrap_or(Mode::WriteBack);
+    if mode == Mode::Events {
+        rows.reject_columns()?;
+    }
     let deletes = [("delete", Deletes::Delete), ("tombstone", Deletes::Tombstone)];
     let deletes = rows.word("deletes", &deletes)?.unwrap_or(Deletes::Delete);
     let values = rows.values(mode)?;
-    let layout = Layout {
-        sink: name.to_owned(),
-        prefix,
-        table,
-        key: rows.text("key")?.unwrap_or_else(|| "key".to_owned()),
-        strip_prefix: rows.bool("stripPrefix")?.unwrap_or(false),
-        values,
-        deletes,
+    let layout = match mode {
+        Mode::Events => Layout::events(name, &prefix, &table),
+        _ => Layout {
+            sink: name.to_owned(),
+            prefix,
+            table,
+            key: rows.text("key")?.unwrap_or_else(|| "key".to_owned()),
+            strip_prefix: rows.bool("stripPrefix")?.unwrap_or(false),
+            values,
+            deletes,
+        },
     };
     let flush_every = rows.duration("flushEvery", SINK_FLUSH_EVERY)?;
     let flush_rows = rows.number("flushRows", SINK_FLUSH_ROWS, SINK_FLUSH_ROWS_MAX)?;
@@ -142,15 +156,28 @@ fn definition(name: &str, location: String, mut rows: Rows) -> Result<Definition
         },
     };
     let grace = rows.duration("grace", SINK_GRACE)?;
+    let (compact_after, compact_rows) = rows.compaction(mode)?;
     if let Some(unknown) = rows.0.keys().next() {
         return Err(failure(
             format_args!("unknown key '{unknown}'"),
             "the keys are prefix, target, table, key, stripPrefix, value, columns, mode, deletes, flushEvery, flushRows, \
-             flushBytes, grace",
+             flushBytes, grace, compactAfter, compactRows",
         ));
     }
     let (name, target) = (name.to_owned(), StoreName::new(target));
-    Ok(Definition { location, name, target, mode, layout, flush_every, flush_rows, flush_bytes, grace })
+    Ok(Definition {
+        location,
+        name,
+        target,
+        mode,
+        layout,
+        flush_every,
+        flush_rows,
+        flush_bytes,
+        grace,
+        compact_after,
+        compact_rows,
+    })
 }
 
 /// The rows of a table that were not read yet.
@@ -202,6 +229,43 @@ impl Rows {
             Some(toml::Value::Integer(number)) if (1..=most as i64).contains(&number) => Ok(number as usize),
             Some(_) => Err(failure(name, format_args!("write a whole number from 1 to {most}"))),
         }
+    }
+
+    /// An event log has columns of its own.
+    fn reject_columns(&self) -> Result<()> {
+        match ["key", "stripPrefix", "value", "columns", "deletes"]
+            .into_iter()
+            .find(|name| self.0.contains_key(*name))
+        {
+            Some(name) => Err(failure(
+                format_args!("mode events has columns of its own, and there is {name}"),
+                format_args!("remove {name}"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Which events are compacted.
+    fn compaction(&mut self, mode: Mode) -> Result<(Option<Duration>, Option<u64>)> {
+        let names = ["compactAfter", "compactRows"];
+        if mode != Mode::Events
+            && let Some(name) = names.into_iter().find(|name| self.0.contains_key(*name))
+        {
+            return Err(failure(
+                format_args!("{name} is for event logs"),
+                "write mode = \"events\", or remove it",
+            ));
+        }
+        let after = match self.0.contains_key(names[0]) {
+            true => Some(self.duration(names[0], Duration::ZERO)?),
+            false => None,
+        };
+        let rows = match self.0.remove(names[1]) {
+            None => None,
+            Some(toml::Value::Integer(rows)) if rows >= 1 => Some(rows.unsigned_abs()),
+            Some(_) => return Err(failure(names[1], "write a whole number from 1")),
+        };
+        Ok((after, rows))
     }
 
     /// The columns of the value.
@@ -276,10 +340,30 @@ mod tests {
     }
 
     #[test]
+    fn an_event_log_has_a_layout_of_its_own() {
+        let more = "mode = \"events\"\ntable = \"log\"\ncompactAfter = \"7d\"\ncompactRows = 1000\n";
+        let sinks = parse(&format!("{ONE}{more}"), "k.toml").unwrap();
+        assert_eq!(sinks[0].layout, Layout::events("users", "user:", "log"));
+        let week = Duration::from_secs(7 * 24 * 3600);
+        assert_eq!((sinks[0].compact_after, sinks[0].compact_rows), (Some(week), Some(1000)));
+    }
+
+    #[test]
     fn errors_have_the_line_and_say_what_to_write() {
         for (more, words) in [
             ("colour = 1", "k.toml:1: sink.users: unknown key 'colour': the keys are prefix"),
-            ("mode = \"back\"", "mode is 'back': it is one of write-back, write-through, dirty-fields"),
+            (
+                "mode = \"back\"",
+                "mode is 'back': it is one of write-back, write-through, dirty-fields, events",
+            ),
+            (
+                "mode = \"events\"\ncolumns = { a = \"b\" }",
+                "mode events has columns of its own, and there is columns: remove columns",
+            ),
+            ("mode = \"events\"\ndeletes = \"tombstone\"", "remove deletes"),
+            ("compactAfter = \"7d\"", "compactAfter is for event logs: write mode = \"events\""),
+            ("mode = \"events\"\ncompactAfter = \"long\"", "compactAfter: 'long' is not a duration"),
+            ("mode = \"events\"\ncompactRows = 0", "compactRows: write a whole number from 1"),
             ("mode = \"dirty-fields\"", "mode dirty-fields needs columns"),
             ("flushRows = 0", "flushRows: write a whole number from 1"),
             ("flushEvery = \"fast\"", "flushEvery: 'fast' is not a duration"),

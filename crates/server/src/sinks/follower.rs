@@ -14,6 +14,7 @@ use keystead_model::effect::Fact;
 use keystead_sinks::{Position, Sink};
 
 use super::file::{Definition, Mode};
+use super::judge::{Begin, History};
 use super::pending::{Dirty, Pending};
 use super::resync::Resync;
 use super::shared::{Problem, Shared};
@@ -131,9 +132,17 @@ impl Follower {
         if is_following && found == self.position && !is_requested {
             return Ok(());
         }
-        let begin = self.judge(found.as_ref(), is_requested)?;
+        let history = History {
+            engine: &self.engine,
+            database: &self.database,
+            sink: &self.definition.name,
+            last_batch: self.last_batch,
+            known: &self.known,
+        };
+        let begin = history.judge(found.as_ref(), is_requested)?;
         self.position = found;
         match begin {
+            _ if is_requested => self.begin_resync("it was requested"),
             Begin::Continue(revisions) => {
                 if let Err(error) = self.subscribe(&revisions) {
                     if error.code() != Code::Gone {
@@ -145,35 +154,9 @@ impl Follower {
                 self.publish();
                 Ok(())
             }
+            Begin::Interrupted(_) => self.begin_resync("writing all keys was interrupted"),
+            Begin::First => self.begin_resync("the target has no position yet"),
             Begin::Anew(why) => self.begin_resync(why),
-        }
-    }
-
-    /// Whether the target is a past state of this database.
-    fn judge(&self, found: Option<&Position>, is_requested: bool) -> Result<Begin> {
-        let Some(position) = found else { return Ok(Begin::Anew("the target has no position yet")) };
-        if is_requested {
-            return Ok(Begin::Anew("it was requested"));
-        }
-        if position.database != self.database {
-            if self.engine.copied_from().contains(&position.database) {
-                return Ok(Begin::Anew("this database is a copy of the one that has written to the target"));
-            }
-            let message = format!(
-                "the target belongs to another database ({}): keystead sink resync {} makes it follow this one",
-                position.database, self.definition.name
-            );
-            return Err(Error::new(Code::Conflict, message));
-        }
-        if self.last_batch.is_none_or(|last| position.batch > last)
-            || position.revisions.len() != self.shards.len()
-            || position.revisions.iter().zip(&self.known).any(|(reached, known)| reached > known)
-        {
-            return Ok(Begin::Anew("this database was restored to a state before that of the target"));
-        }
-        match position.resync {
-            Some(_) => Ok(Begin::Anew("writing all keys was interrupted")),
-            None => Ok(Begin::Continue(position.revisions.clone())),
         }
     }
 
@@ -324,7 +307,7 @@ impl Follower {
         let mut since = self.shards.iter().filter_map(|followed| followed.pending.since());
         let every = match self.definition.mode {
             Mode::WriteThrough => Duration::ZERO,
-            Mode::WriteBack | Mode::DirtyFields => self.definition.flush_every,
+            Mode::WriteBack | Mode::DirtyFields | Mode::Events => self.definition.flush_every,
         };
         let is_due = rows >= self.definition.flush_rows
             || rows as u64 * self.shared.status().row_bytes() >= self.definition.flush_bytes as u64
@@ -397,12 +380,6 @@ impl Follower {
     pub(super) fn is_quarantined(&self, key: &[u8]) -> bool {
         self.shared.quarantine().contains(key)
     }
-}
-
-/// How a sink begins.
-enum Begin {
-    Continue(Vec<Revision>),
-    Anew(&'static str),
 }
 
 /// Whether there is more to do.

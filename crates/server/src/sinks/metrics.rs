@@ -29,6 +29,9 @@ pub struct SinkMetrics {
     rows: Family<SinkLabel, Counter>,
     batches: Family<SinkLabel, Counter>,
     resyncs: Family<SinkLabel, Counter>,
+    gaps: Family<SinkLabel, Counter>,
+    rejected: Family<SinkLabel, Counter>,
+    compacted: Family<SinkLabel, Counter>,
     latency: Family<SinkLabel, Histogram, fn() -> Histogram>,
 }
 
@@ -45,6 +48,9 @@ impl SinkMetrics {
             rows: Family::default(),
             batches: Family::default(),
             resyncs: Family::default(),
+            gaps: Family::default(),
+            rejected: Family::default(),
+            compacted: Family::default(),
             latency: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_SECONDS)),
         }
     }
@@ -69,6 +75,9 @@ impl SinkMetrics {
             ("sink_rows", "Rows that were written", &self.rows),
             ("sink_batches", "Batches that were written", &self.batches),
             ("sink_resyncs", "How often all keys were written again", &self.resyncs),
+            ("sink_gaps", "How often changes were missing in an event log", &self.gaps),
+            ("sink_rejected_events", "Changes without a form as JSON in an event log", &self.rejected),
+            ("sink_compacted_rows", "Rows that compactions have removed or made whole", &self.compacted),
         ] {
             to.register(name, help, family.clone());
         }
@@ -103,6 +112,9 @@ impl SinkMetrics {
             count(&self.rows, status.rows);
             count(&self.batches, status.batches);
             count(&self.resyncs, status.resyncs);
+            count(&self.gaps, status.gaps);
+            count(&self.rejected, status.rejected);
+            count(&self.compacted, status.compacted);
         }
     }
 }

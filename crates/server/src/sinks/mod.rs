@@ -4,6 +4,8 @@
 //! |--------------------------------------------------|--------------|
 //! | how a sink is written                            | [`mod@file`] |
 //! | the task: positions, triggers; one batch         | `follower`; `flush` |
+//! | where it begins                                  | `judge`      |
+//! | sinks with an event log                          | `log`        |
 //! | keys that have changed                           | `pending`    |
 //! | writing all keys again                           | `resync`     |
 //! | reading keys from the shards                     | `source`     |
@@ -17,12 +19,15 @@
 pub mod file;
 mod flush;
 mod follower;
+mod judge;
+mod log;
 pub mod metrics;
 mod pending;
 pub mod quarantine;
 mod resync;
 pub mod shared;
 mod source;
+mod stored;
 mod verify;
 
 use std::future::{Future, poll_fn};
@@ -33,7 +38,7 @@ use std::time::Duration;
 use keystead_core::{Clock, Code, Error, Result, Revision, ShardId, SystemClock};
 use keystead_engine::{Durability, Engine};
 use keystead_model::Bytes;
-use keystead_sinks::Sink;
+use keystead_sinks::{LogTarget, Sink};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
@@ -41,6 +46,7 @@ use crate::app::App;
 use crate::failure::failure;
 use file::{Definition, Mode};
 use follower::Follower;
+use log::{LogFollower, compactor};
 use quarantine::{Case, Quarantine};
 use shared::{Shared, Status};
 pub use verify::Differences;
@@ -54,7 +60,9 @@ pub struct Running {
     pub definition: Arc<Definition>,
     sink: Arc<dyn Sink>,
     shared: Arc<Shared>,
-    task: AbortHandle,
+    tasks: Vec<AbortHandle>,
+    /// A connection of its own for reading and compacting an event log.
+    reader: Option<Arc<dyn Sink>>,
 }
 
 /// What became of a change in the targets.
@@ -128,15 +136,23 @@ impl Sinks {
         let quarantine = Quarantine::open(&dir, &definition.name, SystemClock.now())?;
         let latency = app.metrics.sinks.latency(&definition.name);
         let shared = Arc::new(Shared::new(self.engine.shards(), quarantine, latency));
-        let follower = Follower::new(
-            &self.engine,
-            dir,
-            Arc::clone(&definition),
-            Arc::clone(&sink),
-            Arc::clone(&shared),
-        )?;
-        let task = tokio::spawn(follower.run()).abort_handle();
-        Ok(Running { definition, sink, shared, task })
+        let parts = (Arc::clone(&definition), Arc::clone(&sink), Arc::clone(&shared));
+        let (mut tasks, mut reader) = (Vec::new(), None);
+        if definition.mode == Mode::Events {
+            let follower = LogFollower::new(&self.engine, dir, parts.0, parts.1, parts.2)?;
+            tasks.push(tokio::spawn(follower.run()).abort_handle());
+            let log = keystead_sinks::open(definition.target.as_str(), definition.layout.clone())?;
+            if definition.compact_after.is_some() || definition.compact_rows.is_some() {
+                let compaction =
+                    compactor::run(Arc::clone(&log), Arc::clone(&definition), Arc::clone(&shared));
+                tasks.push(tokio::spawn(compaction).abort_handle());
+            }
+            reader = Some(log);
+        } else {
+            let follower = Follower::new(&self.engine, dir, parts.0, parts.1, parts.2)?;
+            tasks.push(tokio::spawn(follower.run()).abort_handle());
+        }
+        Ok(Running { definition, sink, shared, tasks, reader })
     }
 
     fn shared(&self) -> Vec<Arc<Shared>> {
@@ -153,6 +169,15 @@ impl Sinks {
     #[must_use]
     pub fn all(&self) -> &[Running] {
         &self.all
+    }
+
+    /// The sink whose event log has the keys with this prefix: the one with the longest prefix of its own.
+    #[must_use]
+    pub fn log_of(&self, prefix: &str) -> Option<&Running> {
+        let logs = self.all.iter().filter(|running| running.definition.mode == Mode::Events);
+        let own = |running: &Running| running.definition.layout.prefix.len();
+        logs.filter(|running| prefix.starts_with(&running.definition.layout.prefix))
+            .max_by_key(|running| own(running))
     }
 
     /// The sink of this name.
@@ -172,7 +197,7 @@ impl Sinks {
         let flushes = self.all.iter().map(|running| async {
             let grace = running.definition.grace;
             let flushed = tokio::time::timeout(grace, running.shared.reach(&durable)).await;
-            running.task.abort();
+            running.tasks.iter().for_each(AbortHandle::abort);
             if flushed.is_err() {
                 let (sink, pending) = (&running.definition.name, running.shared.status().pending);
                 tracing::warn!(
@@ -182,6 +207,9 @@ impl Sinks {
                 );
             }
             let _ = running.sink.close().await;
+            if let Some(reader) = &running.reader {
+                let _ = reader.close().await;
+            }
         });
         // All at the same time: each has its own grace.
         let mut flushes: Vec<_> = flushes.map(Box::pin).collect();
@@ -286,9 +314,33 @@ impl Running {
         quarantine.remove(&keys)
     }
 
-    /// Writes all keys again, also to a target of another database.
+    /// Writes all keys again, also to a target of another database; to an event log as a snapshot.
     pub fn resync(&self) {
         self.shared.request_resync();
+    }
+
+    /// Its event log, on a connection of its own.
+    ///
+    /// # Errors
+    /// `unsupported` when it has none.
+    pub fn log(&self) -> Result<&dyn LogTarget> {
+        let log = self.reader.as_ref().and_then(|reader| reader.log());
+        log.ok_or_else(|| {
+            let (name, mode) = (&self.definition.name, self.definition.mode.as_str());
+            Error::new(Code::Unsupported, format!("the sink {name} has no event log: its mode is {mode}"))
+        })
+    }
+
+    /// Compacts its event log: events of at least this age, or as the settings say. Returns how many rows were removed or became whole.
+    ///
+    /// # Errors
+    /// `unsupported` when it has none; `store_unavailable`.
+    pub async fn compact(&self, age: Option<Duration>) -> Result<u64> {
+        self.log()?;
+        match &self.reader {
+            Some(reader) => compactor::compact(&**reader, &self.definition, &self.shared, age).await,
+            None => Ok(0),
+        }
     }
 
     /// Compares all keys with the target.

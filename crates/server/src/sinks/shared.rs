@@ -43,6 +43,12 @@ pub struct Status {
     pub resyncs: u64,
     /// See `resyncs`.
     pub resyncing: Option<String>,
+    /// Of an event log, since the start: how often changes were missing.
+    pub gaps: u64,
+    /// Of an event log, since the start: changes that have no form as JSON.
+    pub rejected: u64,
+    /// Of an event log, since the start: rows that a compaction has removed or made whole.
+    pub compacted: u64,
     /// Why it does not write.
     pub problem: Option<Problem>,
     bytes_read: u64,

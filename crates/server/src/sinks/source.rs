@@ -21,6 +21,8 @@ pub(super) struct Read {
     pub(super) bytes: usize,
     /// The others.
     pub(super) left: Vec<Bytes>,
+    /// The revision of the shard at which this was so.
+    pub(super) at: Revision,
 }
 
 /// Whether a key is one of the sink with this prefix. Records of our own are nobody's data.
@@ -44,7 +46,7 @@ pub(super) async fn read(engine: &Engine, shard: ShardId, keys: Vec<Bytes>) -> R
             bytes += one.effects.iter().flatten().map(Effect::size_hint).sum::<usize>();
             found.push(one);
         }
-        Ok(Read { found, bytes, left: keys.collect() })
+        Ok(Read { found, bytes, left: keys.collect(), at: keyspace.revision() })
     })
     .await
 }

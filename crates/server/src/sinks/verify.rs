@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use keystead_core::{Code, Error, Result, ShardId};
 use keystead_engine::Engine;
 use keystead_model::Bytes;
-use keystead_sinks::{Row, Sink};
+use keystead_sinks::{Row, Sink, log};
 
 use super::{Running, source};
 use crate::bounds::{SINK_DIFFERENCES_MAX, SINK_SLICE_KEYS};
@@ -60,7 +60,10 @@ async fn compare(running: &Running, engine: &Engine, sink: &dyn Sink) -> Result<
     }
     let mut after: Option<String> = None;
     loop {
-        let keys = sink.keys(after.as_deref(), None, SINK_SLICE_KEYS).await?;
+        let keys = match sink.log() {
+            Some(log) => log::live_keys(log, prefix, after.as_deref(), SINK_SLICE_KEYS).await?,
+            None => sink.keys(after.as_deref(), None, SINK_SLICE_KEYS).await?,
+        };
         let Some(last) = keys.last().cloned() else { return Ok(found) };
         after = Some(last);
         for key in keys.iter().filter(|key| key.starts_with(prefix)) {
@@ -101,7 +104,10 @@ async fn look(
                     Err(_) => differing.push(found.key.clone()),
                 }
             }
-            let named = sink.differing(&rows).await?;
+            let named = match sink.log() {
+                Some(log) => log::differing(log, &rows).await?,
+                None => sink.differing(&rows).await?,
+            };
             differing.extend(named.iter().map(|key| Bytes::from(key.as_bytes())));
             left = read.left;
         }

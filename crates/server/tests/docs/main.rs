@@ -53,6 +53,7 @@ const PAGES: &[&str] = &[
     "docs/openapi.md",
     "docs/stores.md",
     "docs/write-behind.md",
+    "docs/event-log.md",
     "docs/cluster.md",
     "docs/cluster-nodes.md",
 ];

@@ -73,7 +73,7 @@ fn beyond_the_bound_of_the_journal_all_keys_are_written_again() {
 }
 
 /// The first revision of the journal, by the names of its files.
-fn oldest(journal: &Path) -> u64 {
+pub(crate) fn oldest(journal: &Path) -> u64 {
     let names = std::fs::read_dir(journal).unwrap().flatten().filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         name.strip_suffix(".journal")?.parse().ok()

@@ -16,7 +16,7 @@ const ROUNDS: u64 = 100;
 
 const KEYS: u64 = 40;
 
-fn number(variable: &str, default: u64) -> u64 {
+pub(crate) fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 

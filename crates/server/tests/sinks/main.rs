@@ -5,6 +5,7 @@
 //! | coalescing, types, receipts, quarantine, stopping              | [`batches`] |
 //! | targets that are away, slow, restored, or of another database  | [`behind`] |
 //! | kills of both sides at random moments                          | [`kills`]  |
+//! | event logs; kills while one is written                         | [`events`]; [`event_kills`] |
 //! | settings that do not fit, routes, `keystead sink`              | [`start`]  |
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "in a test a surprise is a failure")]
@@ -16,6 +17,8 @@ mod behind;
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod event_kills;
+mod events;
 mod kills;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]

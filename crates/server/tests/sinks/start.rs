@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{File, Fixture, Target, common, configure};
 
 /// The error line of a server that does not start.
-fn error_of(target: &dyn Target, more: &str, arguments: &[&str]) -> String {
+pub(crate) fn error_of(target: &dyn Target, more: &str, arguments: &[&str]) -> String {
     let home = common::dir();
     configure(home.path(), target, more);
     let (code, _, stderr) = common::run_in(home.path(), arguments, &[]);

@@ -15,18 +15,18 @@
 //! Touches nothing by itself. Invariant: the state at any event of the window, which is not in the middle of a snapshot, can be rebuilt.
 
 pub mod compact;
-pub mod event;
 pub mod fold;
 pub mod read;
 pub(crate) mod sql;
 mod verify;
 
 use keystead_core::{Code, Error, Result};
+use keystead_rows::event::{corrupt, number};
 
 use crate::SinkFuture;
 
 pub use compact::{Keep, compact};
-pub use event::{Event, Kind, Seq};
+pub use keystead_rows::event::{self, Cells, Event, Kind, Seq};
 pub use fold::{KeyState, State};
 pub use read::{EventPage, StatePage, events, states};
 pub use verify::{differing, live_keys};
@@ -39,9 +39,6 @@ pub struct Extent {
     /// The window: states at this event and later ones can be rebuilt, and every event after it is there.
     pub first: Seq,
 }
-
-/// Cells of a row as text; nothing is NULL.
-pub type Cells = Vec<Option<String>>;
 
 /// What is read from a log.
 #[derive(Clone, Debug)]
@@ -156,16 +153,7 @@ pub async fn extent(log: &dyn LogTarget) -> Result<Extent> {
     }
 }
 
-/// A cell as a whole number.
-fn number(row: &Cells, at: usize) -> Option<u64> {
-    row.get(at)?.as_deref()?.parse().ok()
-}
-
 /// What a target returns that has no log.
 pub(crate) fn no_log() -> Error {
     Error::new(Code::Unsupported, "the sink has no event log: its mode is another one")
-}
-
-fn corrupt() -> Error {
-    Error::new(Code::Corrupt, "a row of the event log is not one that Keystead has written")
 }

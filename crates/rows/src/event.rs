@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-use keystead_core::{Millis, Result, Revision, ShardId, Version};
+use keystead_core::{Code, Error, Millis, Result, Revision, ShardId, Version};
 use serde_json::Value;
 
-use super::{Cells, corrupt, number};
 use crate::batch::{Change, Row};
 use crate::param::Param;
+
+/// Cells of a row as text; nothing is NULL.
+pub type Cells = Vec<Option<String>>;
 
 /// The number of an event in its log. The first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,12 +113,24 @@ pub struct Event {
 }
 
 /// The columns beside `seq`, the version and the number of the batch.
-pub(crate) const COLUMNS: [&str; 8] =
+pub const COLUMNS: [&str; 8] =
     ["shard", "revision", "key", "kind", "type", "value", "expires_ms", "time_ms"];
 /// Where the key is among them.
-pub(crate) const KEY_COLUMN: usize = 2;
+pub const KEY_COLUMN: usize = 2;
 /// Where the value is among them.
-pub(crate) const VALUE_COLUMN: usize = 5;
+pub const VALUE_COLUMN: usize = 5;
+
+/// A cell as a whole number.
+#[must_use]
+pub fn number(row: &Cells, at: usize) -> Option<u64> {
+    row.get(at)?.as_deref()?.parse().ok()
+}
+
+/// The error for a row that is not as it was written.
+#[must_use]
+pub fn corrupt() -> Error {
+    Error::new(Code::Corrupt, "a row of the event log is not one that Keystead has written")
+}
 
 fn whole(number: u64) -> Param {
     Param::Integer(i64::try_from(number).unwrap_or(i64::MAX))
@@ -163,7 +177,10 @@ impl Event {
     }
 
     /// The event of a row of [`COLUMNS`], with `seq` and the version before them.
-    pub(super) fn of_cells(row: &Cells) -> Result<Event> {
+    ///
+    /// # Errors
+    /// `corrupt` when somebody else has written it.
+    pub fn of_cells(row: &Cells) -> Result<Event> {
         let text = |at: usize| row.get(at).and_then(|cell| cell.as_deref());
         let integer = |at: usize| number(row, at).ok_or_else(corrupt);
         let value = text(2 + VALUE_COLUMN).map(serde_json::from_str).transpose().map_err(|_| corrupt())?;
