@@ -113,8 +113,7 @@ pub struct Event {
 }
 
 /// The columns beside `seq`, the version and the number of the batch.
-pub const COLUMNS: [&str; 8] =
-    ["shard", "revision", "key", "kind", "type", "value", "expires_ms", "time_ms"];
+pub const COLUMNS: [&str; 8] = ["shard", "revision", "key", "kind", "type", "value", "expires_ms", "time_ms"];
 /// Where the key is among them.
 pub const KEY_COLUMN: usize = 2;
 /// Where the value is among them.

@@ -392,7 +392,7 @@ impl LogTarget for Shared {
 fn cells(connection: &Connection, statement: &Statement) -> Call<Vec<Cells>> {
     let mut prepared = connection.prepare(&statement.sql)?;
     let columns = prepared.column_count();
-    let rows = prepared.query_map(params_from_iter(&statement.params), |row| {
+    let rows = prepared.query_map(bound(&statement.params), |row| {
         (0..columns).map(|at| row.get(at)).collect::<rusqlite::Result<Cells>>()
     })?;
     rows.map(|row| Ok(row?)).collect()

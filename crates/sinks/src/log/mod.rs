@@ -26,8 +26,8 @@ use keystead_rows::event::{corrupt, number};
 use crate::SinkFuture;
 
 pub use compact::{Keep, compact};
-pub use keystead_rows::event::{self, Cells, Event, Kind, Seq};
 pub use fold::{KeyState, State};
+pub use keystead_rows::event::{self, Cells, Event, Kind, Seq};
 pub use read::{EventPage, StatePage, events, states};
 pub use verify::{differing, live_keys};
 

@@ -3,7 +3,7 @@
 use keystead_commands::idempotency::IdempotencyKey;
 use keystead_model::Bytes;
 
-pub(super) use keystead_http_api::kv::params::{Expiry, Guard, Reading, name};
+pub(super) use keystead_http_api::kv::params::{Guard, Reading, name};
 
 use super::super::error::ApiError;
 use super::super::idempotency;

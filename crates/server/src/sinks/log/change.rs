@@ -20,7 +20,6 @@ use keystead_rows::value::{score_json, string_json, text};
 use keystead_sinks::log::{Event, Kind, Seq};
 use serde_json::{Map, Value, json};
 
-
 /// Splits effects into changes: the effects of one key with one version that follow each other.
 pub(super) fn changes(effects: &[Effect]) -> impl Iterator<Item = &[Effect]> {
     effects.chunk_by(|one, next| {
