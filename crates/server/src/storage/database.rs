@@ -346,6 +346,9 @@ fn refused(error: &rusqlite::Error) -> Failure {
         Some(ErrorCode::OperationInterrupted) => {
             ("timed_out", format!("an item took longer than {STORAGE_ITEM_TIMEOUT:?}, and was rolled back"))
         }
+        Some(ErrorCode::ApiMisuse) => {
+            (Code::BadRequest.as_str(), "a statement is empty: write one statement of SQL".to_owned())
+        }
         Some(ErrorCode::DiskFull) => {
             (Code::OutOfMemory.as_str(), "the disk is full: free some space".to_owned())
         }

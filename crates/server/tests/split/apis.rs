@@ -22,7 +22,7 @@ fn documents_have_versions_and_conditions() {
     assert_eq!(one.get("/kv/a").json()["value"], json!({ "n": 2 }));
     one.ask("PUT", "/kv/b", &json_body, b"1");
     assert_eq!(one.get("/kv").json(), json!(["a", "b"]));
-    assert_eq!(other.ask("DELETE", "/kv/a", &[], b"").status, 200);
+    assert_eq!(other.ask("DELETE", "/kv/a", &[], b"").status, 204);
     assert_eq!(one.get("/kv/a").status, 404);
 }
 
