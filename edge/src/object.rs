@@ -74,7 +74,8 @@ impl DurableObject for Database {
     async fn alarm(&self) -> worker::Result<Response> {
         let reclaimed = self.with_open(|open| open.reclaim()).and_then(|done| done);
         self.flush_what_is_due().await;
-        match reclaimed.and_then(|()| self.wake_for_sinks()) {
+        let woken = self.wake_for_sinks();
+        match reclaimed.and(woken) {
             Ok(()) => Response::empty(),
             // The platform calls again.
             Err(error) => Err(worker::Error::RustError(error.to_string())),

@@ -206,6 +206,28 @@ module.exports = {
       }
     }),
 
+  "buffer::more keys than may wait are rejected, and nothing that waits is lost": async () => {
+    const edge = await Edge.start({ bindings: { SINKS: '{"users":{"prefix":"user:","flushEvery":"1h"}}' } });
+    try {
+      const waiting = async () => (await edge.ask("GET", "/sinks/users")).json.pending;
+      for (let n = 0; n < 100000; n += 4000) {
+        const pairs = Array.from({ length: 4000 }, (_, m) => [`user:${n + m}`, "v"]);
+        await edge.run("MSET", ...pairs.flat());
+      }
+      assert.equal(await waiting(), 100000);
+      await assert.rejects(edge.run("SET", "user:new", "v"), /507 .*100000 keys wait for D1/);
+      await assert.rejects(edge.run("MSET", "other", "v", "user:new", "v"), /keys wait/);
+      assert.deepEqual(await edge.run("MGET", "other", "user:new"), [null, null]);
+      // Of those that wait, and of others, any may change.
+      assert.equal(await edge.run("SET", "user:7", "w"), "OK");
+      assert.equal(await edge.run("DEL", "user:8"), 1);
+      assert.equal(await edge.run("SET", "other", "v"), "OK");
+      assert.equal(await waiting(), 100000);
+    } finally {
+      await edge.stop();
+    }
+  },
+
   "buffer::what is configured wrongly says so": async () => {
     for (const [SINKS, words] of [
       ["{", /the variable SINKS: .*write \{"users"/],

@@ -1,18 +1,21 @@
 // A database of several objects: one for users, each key in one object for ever.
 const assert = require("node:assert/strict");
-const { Edge, inDirectory } = require("./harness.cjs");
+const fs = require("node:fs");
+const path = require("node:path");
+const { Edge, TOKEN, inDirectory } = require("./harness.cjs");
 
 const OBJECTS = 4;
 
 const onEdge = (check, options = {}) => async () => {
   const edge = await Edge.start({ bindings: { OBJECTS: String(OBJECTS) }, ...options });
   try {
-    await check(edge);
+    return await check(edge);
   } finally {
     await edge.stop();
   }
 };
 
+const PEERS = path.join(__dirname, "..", "..", "target", "peers", "node_modules");
 const KEYS = Array.from({ length: 60 }, (_, n) => `key:${n}`);
 // Redis's CRC16 of the tag.
 function slot(key) {
@@ -141,6 +144,21 @@ module.exports = {
     assert.match((await edge.ask("GET", "/set/key:1/x", { token: "look" })).json.error, /^NOPERM/);
     const { headers } = await edge.ask("POST", "/", { body: '["DBSIZE"]' });
     assert.ok(Number(headers.get("upstash-sync-token")) > 0 && headers.has("keystead-rows-read"));
+  }),
+
+  "spread::the limiter of the SDK works with a tag": onEdge(async (edge) => {
+    if (!fs.existsSync(path.join(PEERS, "@upstash", "ratelimit"))) return "@upstash/ratelimit is not installed";
+    const { Redis } = require("@upstash/redis");
+    const { Ratelimit } = require("@upstash/ratelimit");
+    const redis = new Redis({ url: edge.url, token: TOKEN });
+    for (const [n, limiter] of [Ratelimit.slidingWindow(3, "600 s"), Ratelimit.fixedWindow(3, "600 s"), Ratelimit.tokenBucket(1, "600 s", 3)].entries()) {
+      const limit = new Ratelimit({ redis, limiter, prefix: `{limits:${n}}` });
+      for (const user of ["ada", "bob", "eve"]) {
+        const allowed = [];
+        for (let m = 0; m < 4; m++) allowed.push((await limit.limit(user)).success);
+        assert.deepEqual(allowed, [true, true, true, false]);
+      }
+    }
   }),
 
   "spread::another number of objects is refused": () =>
