@@ -182,8 +182,12 @@ mod tests {
         rows.known().add_key(b"k", results).unwrap();
         assert_eq!(rows.known().revision, 7);
         let mut count = 0;
-        rows.query(FIND, &name, &mut |_| Ok(count += 1)).unwrap();
-        rows.query(ELEMENTS[0], &[Param::Int(3)], &mut |_| Ok(count += 10)).unwrap();
+        let mut counting = |by| {
+            count += by;
+            Ok(())
+        };
+        rows.query(FIND, &name, &mut |_| counting(1)).unwrap();
+        rows.query(ELEMENTS[0], &[Param::Int(3)], &mut |_| counting(10)).unwrap();
         assert_eq!(count, 1);
     }
 }
