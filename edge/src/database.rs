@@ -9,7 +9,7 @@ use keystead_commands::ctx::{Dialect, Publication, Rights};
 use keystead_commands::hub::{Facts, Host, Hub};
 use keystead_commands::session::Session;
 use keystead_commands::{Ctx, Random};
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, ShardId};
 use keystead_model::effect::{Effect, Fact};
 use keystead_model::keyspace::Keyspace;
 use keystead_model::sql::{Sql, migrate_on_demand};
@@ -41,6 +41,8 @@ pub(crate) struct Database {
     effects: Vec<Effect>,
     /// The last sync token.
     token: u64,
+    /// Which of the objects of the database this is.
+    pub(crate) object: ShardId,
 }
 
 /// Whether a transaction's changes stay.
@@ -62,13 +64,14 @@ pub(crate) struct Open<'a> {
     pub(crate) hub: &'a Hub,
     pub(crate) random: &'a mut Random,
     pub(crate) now: Millis,
+    object: ShardId,
 }
 
 impl<'a> Open<'a> {
     /// The context of the next command.
     pub(crate) fn ctx(&mut self, rights: Rights) -> Ctx<'_> {
         let ctx = Ctx::new(self.keys, self.now, self.random, self.hub);
-        Ctx { dialect: Dialect::Upstash, may_wait: false, rights, ..ctx }
+        Ctx { dialect: Dialect::Upstash, may_wait: false, rights, shard: self.object, ..ctx }
     }
 }
 
@@ -77,8 +80,10 @@ pub(crate) fn now() -> Millis {
     Millis(Date::now().as_millis())
 }
 
-/// What the object is, for commands that ask.
-struct EdgeHost;
+/// What the object is, for commands that ask: one of so many objects of the database.
+struct EdgeHost {
+    objects: usize,
+}
 
 impl Host for EdgeHost {
     fn needs_token(&self) -> bool {
@@ -89,8 +94,9 @@ impl Host for EdgeHost {
         false
     }
 
+    /// The objects are its shards: a script may not touch keys of another.
     fn shards(&self) -> usize {
-        1
+        self.objects
     }
 
     fn facts(&self) -> Facts {
@@ -133,7 +139,7 @@ impl Database {
         let newest = if sinks.is_empty() { 0 } else { pending::newest(&mut beside)? };
         let watch = Watch::of(&sinks, waiting, newest);
         let keys = prepared(Keyspace::on_demand(Box::new(sql))?);
-        let hub = Arc::new(Hub::new(Box::new(EdgeHost)));
+        let hub = Arc::new(Hub::new(Box::new(EdgeHost { objects })));
         let session = Session::new(hub.clients.unlisted(String::new(), now()), true);
         let seed = (js_sys::Math::random() * 9_007_199_254_740_992.0) as u64;
         let random = Random::new(seed);
@@ -153,6 +159,7 @@ impl Database {
             alarm,
             effects,
             token,
+            object: ShardId(0),
         };
         open.wake_exactly(due);
         Ok(open)
@@ -167,13 +174,14 @@ impl Database {
             return Err(Error::new(Code::Internal, "the database is being opened"));
         };
         let (mut run, mut result) = (Some(run), None);
-        let (hub, random, at) = (&self.hub, &mut self.random, now());
+        let (hub, random, at, object) = (&self.hub, &mut self.random, now(), self.object);
         let mut undone = false;
         let (before, sql, mut watch) = (keys.revision(), &mut self.sql, self.watch.figures);
         let committed = in_transaction(&self.storage, &mut || {
             let Some(run) = run.take() else { return Err(failed("a transaction ran twice")) };
             keys.savepoint();
-            let (value, completion) = run(&mut Open { keys: &mut keys, hub, random: &mut *random, now: at });
+            let (value, completion) =
+                run(&mut Open { keys: &mut keys, hub, random: &mut *random, now: at, object });
             result = Some(value);
             if completion == Completion::Undo {
                 undone = true;

@@ -109,6 +109,7 @@ impl Database {
     fn respond(&self, api: Api, request: &Arrived<'_>) -> Reply {
         self.fault(request.head.uri.path());
         let answered = self.with_open(|open| {
+            open.object = spread::number_of(request.head);
             let mut reply = match api {
                 Api::Documents => kv::respond(open, request).unwrap_or_else(|error| Reply::api_error(&error)),
                 Api::Limits => {

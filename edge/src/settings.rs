@@ -72,7 +72,8 @@ pub(crate) fn rights_of(
 
 /// Whether a request has the token of the storage service; none where that is not set.
 pub(crate) fn is_compute(env: &Env, headers: &HeaderMap) -> Option<bool> {
-    let secret = env.secret(STORAGE_TOKEN).ok().map(|secret| secret.to_string()).filter(|text| !text.is_empty())?;
+    let secret =
+        env.secret(STORAGE_TOKEN).ok().map(|secret| secret.to_string()).filter(|text| !text.is_empty())?;
     let offered = headers.get(AUTHORIZATION).and_then(bearer).unwrap_or_default();
     Some(secret.as_bytes().ct_eq(offered).into())
 }

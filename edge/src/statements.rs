@@ -6,10 +6,10 @@
 use http::request::Parts;
 use http::{Method, StatusCode};
 use keystead_core::{Code, Error, Outcome as ErrorOutcome, Result};
-use keystead_http_api::status;
 use keystead_http_api::statements::{
     Expectation, Failure, Item, Mismatch, Outcome, Outcomes, Request, Row, Rows, Statement, Value,
 };
+use keystead_http_api::status;
 use serde::Serialize;
 use worker::Env;
 
@@ -43,7 +43,8 @@ pub(crate) fn before(env: &Env, head: &Parts) -> Option<Reply> {
         Some(true) => {}
     }
     (head.method != Method::POST).then(|| {
-        let mut reply = Reply::error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path takes POST");
+        let mut reply =
+            Reply::error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path takes POST");
         reply.set("allow", "POST");
         reply
     })
@@ -136,7 +137,12 @@ impl Left {
         let bytes: usize = rows.iter().flatten().map(|value| value.bytes() + 16).sum();
         match (self.rows.checked_sub(rows.len()), self.bytes.checked_sub(bytes)) {
             (Some(rows), Some(bytes)) => *self = Left { rows, bytes },
-            _ => return Err(Error::new(Code::TooLarge, "the rows of an item are too large: read fewer at a time")),
+            _ => {
+                return Err(Error::new(
+                    Code::TooLarge,
+                    "the rows of an item are too large: read fewer at a time",
+                ));
+            }
         }
         Ok(Rows { rows, changes })
     }
@@ -149,9 +155,13 @@ fn check(text: &str) -> Result<()> {
     let begins = |word: &str| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
     // The body of a trigger has statements, which end with a semicolon.
     let is_one = !text.contains(';') && FIRST.into_iter().any(begins);
-    let is_trigger = begins("create trigger") && text.get(text.len() - 3..).is_some_and(|end| end.eq_ignore_ascii_case("end"));
+    let is_trigger = begins("create trigger")
+        && text.get(text.len() - 3..).is_some_and(|end| end.eq_ignore_ascii_case("end"));
     match is_one || is_trigger {
         true => Ok(()),
-        false => Err(Error::new(Code::BadRequest, "a statement may only read and write rows of this database, one at a time")),
+        false => Err(Error::new(
+            Code::BadRequest,
+            "a statement may only read and write rows of this database, one at a time",
+        )),
     }
 }

@@ -110,6 +110,11 @@ module.exports = {
     await assert.rejects(edge.run("EVAL", "return 1", "0"), /several objects/);
     assert.equal(await edge.run("MSET", "{t}a", "1", "{t}b", "2"), "OK");
     assert.equal(await edge.run("EVAL", "return redis.call('incr', KEYS[1]) + redis.call('get', KEYS[2])", "2", "{t}a", "{t}b"), 4);
+    // A script that reaches for a key of another object would not find it there.
+    await assert.rejects(edge.run("EVAL", "return redis.call('get', ARGV[1])", "1", a, b), /attempted to access a non local key/);
+    await assert.rejects(edge.run("EVAL", "return redis.call('dbsize')", "1", b), /attempted to access a non local key/);
+    assert.equal(await edge.run("EVAL", "return redis.call('set', KEYS[1], 'x').ok", "1", b), "OK");
+    await edge.run("DEL", b);
     const sha = await edge.run("SCRIPT", "LOAD", "return redis.call('incr', KEYS[1])");
     for (const key of KEYS.slice(0, 12)) assert.equal(await edge.run("EVALSHA", sha, "1", key), 1);
     assert.deepEqual(await edge.run("SCRIPT", "EXISTS", sha, "0".repeat(40)), [1, 0]);

@@ -15,6 +15,9 @@ use crate::exchange::{JSON, Reply};
 use crate::gate::DATABASE;
 use crate::object::{ROWS_READ, ROWS_WRITTEN};
 
+/// The number of the object that a request is for.
+pub(super) const OBJECT_NUMBER: &str = "keystead-object";
+
 /// The result of one command, as a pipeline has it: `{"result":...}` or `{"error":...}`.
 pub(super) type Unit = Box<RawValue>;
 
@@ -69,6 +72,7 @@ impl<'a> Objects<'a> {
         for (name, value) in self.head.headers.iter().filter(|(name, _)| *name != "content-length") {
             headers.append(name.as_str(), &String::from_utf8_lossy(value.as_bytes()))?;
         }
+        headers.set(OBJECT_NUMBER, &object.to_string())?;
         let mut init = RequestInit::new();
         init.with_method(method.to_owned().into()).with_headers(headers);
         init.with_body(body.filter(|body| !body.is_empty()).map(|body| Uint8Array::from(body).into()));

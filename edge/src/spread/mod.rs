@@ -18,7 +18,7 @@ use std::cell::Cell;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use keystead_core::key::{shard_of_slot, slot};
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, ShardId};
 use keystead_http_api::error::ApiError;
 use keystead_http_api::keys::{self, Slots};
 use keystead_http_api::kv::params;
@@ -34,6 +34,8 @@ use call::Objects;
 const OBJECTS: &str = "OBJECTS";
 const ONE_OBJECT: &str = "the keys of the request must be in one object: give them the same {tag}";
 
+const NO_STATEMENTS: &str = "a database of several objects (OBJECTS) is no storage service";
+
 /// How many objects the setting says.
 ///
 /// # Errors
@@ -48,6 +50,12 @@ pub(crate) fn objects(env: &Env) -> Result<usize> {
 /// The object of a slot.
 fn owner(slot: u16, objects: usize) -> usize {
     shard_of_slot(slot, objects).0
+}
+
+/// The number of the object that a request is for, as the Worker has set it.
+pub(crate) fn number_of(head: &Parts) -> ShardId {
+    let number = head.headers.get(call::OBJECT_NUMBER).and_then(|text| text.to_str().ok());
+    ShardId(number.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
 /// Stores the number of objects in an empty database, and rejects another number later, in the caller's transaction.
@@ -127,6 +135,8 @@ pub(crate) async fn fetch(
             None => return objects.list(&body).await,
         },
         Api::Limits => limit(head, &body, count),
+        // A compute service would read and write the rows of one of the objects.
+        Api::Statements => Err(Error::new(Code::Unsupported, NO_STATEMENTS).into()),
         _ => Ok(0),
     };
     match target {
