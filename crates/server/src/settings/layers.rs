@@ -83,7 +83,7 @@ impl Value {
         let text = |sign: &str| match &self.text {
             // Without quotes an empty value would be invisible.
             Some(text) if text.is_empty() => format!("{sign}''"),
-            Some(text) if !self.setting.secret => format!("{sign}{text}"),
+            Some(text) if !self.setting.secret && !may_name_a_user(text) => format!("{sign}{text}"),
             _ => String::new(),
         };
         match &self.source {
@@ -98,6 +98,11 @@ impl Value {
     fn error(&self, invalid: &InvalidValue) -> Error {
         failure(format_args!("{} {}", self.written(), invalid.why), &invalid.fix)
     }
+}
+
+/// Whether it is a URL with a user and perhaps a password, which belong in no error.
+fn may_name_a_user(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(_, rest)| rest.contains('@'))
 }
 
 /// The effective settings.
@@ -272,6 +277,9 @@ mod tests {
         assert!(
             error_of(&[], &[("KEYSTEAD_TOKEN", "hunter 2")]).starts_with("KEYSTEAD_TOKEN contains a space")
         );
+        for setting in ["storage", "nodes"] {
+            assert!(!error_of(&[(setting, "ftp://u:hunter2@h")], &[]).contains("hunter2"), "{setting}");
+        }
     }
 
     #[test]
