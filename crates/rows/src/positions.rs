@@ -23,7 +23,7 @@ pub fn create(dialect: &Dialect) -> String {
 #[must_use]
 pub fn read(dialect: &Dialect, sink: &str) -> Statement {
     let mut params = Vec::new();
-    let sink = place(dialect, &mut params, sink);
+    let sink = parameter(dialect, &mut params, sink);
     let sql =
         format!("SELECT database_id, batch, revisions, resync FROM {POSITIONS_TABLE} WHERE sink = {sink}");
     Statement { sql, params, otherwise: None }
@@ -36,10 +36,11 @@ pub fn advance(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement {
     let resync = next.resync.map_or("NULL".to_owned(), |first| first.to_string());
     let (number, revisions) = (next.batch, next.revisions_text());
     // In the order in which they appear: not every dialect numbers its parameters.
-    let mut place = |text: &str| place(dialect, &mut params, text);
+    let mut parameter = |text: &str| parameter(dialect, &mut params, text);
     let sql = match &batch.expected {
         None => {
-            let (sink, database, revisions) = (place(sink), place(&next.database), place(&revisions));
+            let (sink, database, revisions) =
+                (parameter(sink), parameter(&next.database), parameter(&revisions));
             let nothing = match dialect.grammar {
                 Grammar::Conflict => "ON CONFLICT (sink) DO NOTHING",
                 Grammar::Duplicate => "ON DUPLICATE KEY UPDATE sink = VALUES(sink)",
@@ -50,8 +51,8 @@ pub fn advance(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement {
             )
         }
         Some((expected, before)) => {
-            let (database, revisions) = (place(&next.database), place(&revisions));
-            let (sink, expected) = (place(sink), place(expected));
+            let (database, revisions) = (parameter(&next.database), parameter(&revisions));
+            let (sink, expected) = (parameter(sink), parameter(expected));
             format!(
                 "UPDATE {POSITIONS_TABLE} SET database_id = {database}, batch = {number}, revisions = {revisions}, \
                  resync = {resync} WHERE sink = {sink} AND database_id = {expected} AND batch = {before}"
@@ -67,14 +68,15 @@ pub fn advance(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement {
 pub fn advance_or_fail(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement {
     let (next, mut params) = (&batch.next, Vec::new());
     let resync = next.resync.map_or("NULL".to_owned(), |first| first.to_string());
-    let mut place = |text: &str| place(dialect, &mut params, text);
-    let (name, database, revisions) = (place(sink), place(&next.database), place(&next.revisions_text()));
+    let mut parameter = |text: &str| parameter(dialect, &mut params, text);
+    let (name, database, revisions) =
+        (parameter(sink), parameter(&next.database), parameter(&next.revisions_text()));
     let is = match &batch.expected {
-        None => format!("NOT EXISTS (SELECT 1 FROM {POSITIONS_TABLE} WHERE sink = {})", place(sink)),
+        None => format!("NOT EXISTS (SELECT 1 FROM {POSITIONS_TABLE} WHERE sink = {})", parameter(sink)),
         Some((expected, before)) => format!(
             "EXISTS (SELECT 1 FROM {POSITIONS_TABLE} WHERE sink = {} AND database_id = {} AND batch = {before})",
-            place(sink),
-            place(expected)
+            parameter(sink),
+            parameter(expected)
         ),
     };
     // NULL where the position is another one: the column is NOT NULL.
@@ -93,9 +95,9 @@ pub fn is_fence(error: &str) -> bool {
     error.contains(&format!("{POSITIONS_TABLE}.batch"))
 }
 
-fn place(dialect: &Dialect, params: &mut Vec<Param>, text: &str) -> String {
+fn parameter(dialect: &Dialect, params: &mut Vec<Param>, text: &str) -> String {
     params.push(Param::Text(text.to_owned()));
     let type_name = dialect.types.text.to_owned();
     let column = Column { quoted: String::new(), name: String::new(), type_name, kind: Kind::Text };
-    (dialect.place)(params.len(), &column)
+    (dialect.parameter)(params.len(), &column)
 }

@@ -12,7 +12,7 @@ pub const DIALECT: Dialect = Dialect {
     bytes: STATEMENT_BYTES,
     params_max: SQLITE_PARAMS_MAX,
     rows_max: SQLITE_ROWS_MAX,
-    place: |number, _| format!("?{number}"),
+    parameter: |number, _| format!("?{number}"),
     same: |one, other, _| format!("{one} IS {other}"),
     types: Types { key: "TEXT", text: "TEXT", json: "TEXT", integer: "INTEGER", bool: "INTEGER" },
     yes: "1",

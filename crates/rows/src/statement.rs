@@ -45,7 +45,7 @@ pub struct Dialect {
     /// Most bytes of values of one statement. A larger row is alone in its statement.
     pub bytes: usize,
     /// The parameter with this number (the first is 1) as a value of a column. They are numbered in the order in which they appear.
-    pub place: fn(usize, &Column) -> String,
+    pub parameter: fn(usize, &Column) -> String,
     /// Whether two values of a column are the same, or both NULL.
     pub same: fn(&str, &str, &Column) -> String,
     /// The names of types.
@@ -238,14 +238,14 @@ impl Builder<'_> {
         chunks
     }
 
-    fn place(&self, params: &mut Vec<Param>, param: &Param, column: &Column) -> String {
+    fn parameter(&self, params: &mut Vec<Param>, param: &Param, column: &Column) -> String {
         params.push(param.clone());
-        (self.dialect.place)(params.len(), column)
+        (self.dialect.parameter)(params.len(), column)
     }
 
     fn keys(&self, rows: &[Prepared], params: &mut Vec<Param>) -> String {
         let keys: Vec<String> =
-            rows.iter().map(|row| self.place(params, &row.key, &self.table.key)).collect();
+            rows.iter().map(|row| self.parameter(params, &row.key, &self.table.key)).collect();
         keys.join(", ")
     }
 
@@ -256,15 +256,16 @@ impl Builder<'_> {
         let tuples: Vec<String> = rows
             .iter()
             .map(|row| {
-                let mut places = vec![self.place(&mut params, &row.key, key)];
-                places
-                    .extend(columns.iter().map(|at| self.place(&mut params, &row.values[*at], &values[*at])));
-                places.push(row.version.to_string());
-                places.push(self.batch.to_string());
+                let mut parameters = vec![self.parameter(&mut params, &row.key, key)];
+                parameters.extend(
+                    columns.iter().map(|at| self.parameter(&mut params, &row.values[*at], &values[*at])),
+                );
+                parameters.push(row.version.to_string());
+                parameters.push(self.batch.to_string());
                 if tombstone {
-                    places.push(self.dialect.no.to_owned());
+                    parameters.push(self.dialect.no.to_owned());
                 }
-                format!("({})", places.join(", "))
+                format!("({})", parameters.join(", "))
             })
             .collect();
         let mut names: Vec<&str> = columns.iter().map(|at| values[*at].quoted.as_str()).collect();
@@ -320,17 +321,17 @@ impl Builder<'_> {
     /// Rows as a table `v` with the columns `k`, `n` (the version) and `c0`, `c1`, ...
     fn as_table(&self, rows: &[Prepared], columns: &[usize], params: &mut Vec<Param>) -> String {
         let Table { key, values, .. } = self.table;
-        let selects: Vec<String> =
-            rows.iter()
-                .map(|row| {
-                    let mut parts = vec![format!("{} AS k", self.place(params, &row.key, key))];
-                    parts.push(format!("{} AS n", row.version));
-                    parts.extend(columns.iter().map(|at| {
-                        format!("{} AS c{at}", self.place(params, &row.values[*at], &values[*at]))
-                    }));
-                    format!("SELECT {}", parts.join(", "))
-                })
-                .collect();
+        let selects: Vec<String> = rows
+            .iter()
+            .map(|row| {
+                let mut parts = vec![format!("{} AS k", self.parameter(params, &row.key, key))];
+                parts.push(format!("{} AS n", row.version));
+                parts.extend(columns.iter().map(|at| {
+                    format!("{} AS c{at}", self.parameter(params, &row.values[*at], &values[*at]))
+                }));
+                format!("SELECT {}", parts.join(", "))
+            })
+            .collect();
         format!("({}) AS v", selects.join(" UNION ALL "))
     }
 

@@ -44,7 +44,7 @@ const DIALECT: Dialect = Dialect {
     bytes: STATEMENT_BYTES,
     params_max: POSTGRES_PARAMS_MAX,
     rows_max: STATEMENT_ROWS_MAX,
-    place: |number, column| format!("${number}::{}", column.type_name),
+    parameter: |number, column| format!("${number}::{}", column.type_name),
     same: |one, other, column| match column.type_name.as_str() {
         // It has no equality.
         "json" => format!("{one}::jsonb IS NOT DISTINCT FROM {other}::jsonb"),

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use worker::Response;
 
 use super::call::{Objects, Unit, error_unit};
-use super::place::{Merge, Place, place};
+use super::destination::{Destination, Merge, destination};
 
 const RESP2: &str =
     "ERR replies of several objects are put together as JSON only: leave Upstash-Response-Format out";
@@ -32,15 +32,15 @@ pub(super) async fn respond(objects: &Objects<'_>, bytes: Vec<u8>) -> worker::Re
         // It has the words for what is wrong.
         return objects.forward(0, &bytes).await;
     };
-    let places: Vec<Result<Place, Fail>> =
-        commands.iter().map(|command| place(command.args(), objects.count)).collect();
+    let destinations: Vec<Result<Destination, Fail>> =
+        commands.iter().map(|command| destination(command.args(), objects.count)).collect();
     // Errors of single commands come from the object, too.
     let mut owners: Vec<usize> = Vec::new();
     let mut is_split = false;
-    for one in &places {
+    for one in &destinations {
         match one {
-            Ok(Place::Object(object)) => owners.push(*object),
-            Ok(Place::Any) => {}
+            Ok(Destination::Object(object)) => owners.push(*object),
+            Ok(Destination::Any) => {}
             Ok(_) => is_split = true,
             Err(fail) => is_split |= *fail == errors::CROSS_SLOT || fail.line().contains("several objects"),
         }
@@ -53,8 +53,9 @@ pub(super) async fn respond(objects: &Objects<'_>, bytes: Vec<u8>) -> worker::Re
     let bad =
         |words: &str| objects.reply(StatusCode::BAD_REQUEST, error_unit(words).get().as_bytes().to_vec());
     if uri.path() == "/multi-exec" {
-        let fail = places.iter().find_map(|one| one.as_ref().err());
-        let is_about_all = places.iter().any(|one| matches!(one, Ok(Place::Every(_) | Place::Scan)));
+        let fail = destinations.iter().find_map(|one| one.as_ref().err());
+        let is_about_all =
+            destinations.iter().any(|one| matches!(one, Ok(Destination::Every(_) | Destination::Scan)));
         return match fail {
             Some(fail) => bad(&fail.line()),
             None if is_about_all => bad(ON_ITS_OWN),
@@ -65,7 +66,7 @@ pub(super) async fn respond(objects: &Objects<'_>, bytes: Vec<u8>) -> worker::Re
     if objects.head.headers.contains_key("idempotency-key") {
         return bad(ONCE);
     }
-    let units = Run { objects, strings }.all(&commands, places).await;
+    let units = Run { objects, strings }.all(&commands, destinations).await;
     match &units[..] {
         [unit] if is_one => {
             let is_error = unit.get().starts_with("{\"error\"");
@@ -89,15 +90,15 @@ fn words(command: &Command) -> Vec<&str> {
 
 impl Run<'_> {
     /// Runs commands. Those between two that concern several objects run at the same time on their objects, in order on each.
-    async fn all(&self, commands: &[Command], places: Vec<Result<Place, Fail>>) -> Vec<Unit> {
+    async fn all(&self, commands: &[Command], destinations: Vec<Result<Destination, Fail>>) -> Vec<Unit> {
         let mut units: Vec<Option<Unit>> = Vec::new();
         units.resize_with(commands.len(), || None);
         let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
-        for (n, (command, place)) in commands.iter().zip(places).enumerate() {
-            let object = match place {
-                Ok(Place::Object(object)) => object,
+        for (n, (command, destination)) in commands.iter().zip(destinations).enumerate() {
+            let object = match destination {
+                Ok(Destination::Object(object)) => object,
                 // Where the commands before it are.
-                Ok(Place::Any) => parts.last().map_or(0, |(object, _)| *object),
+                Ok(Destination::Any) => parts.last().map_or(0, |(object, _)| *object),
                 Err(fail) => {
                     units[n] = Some(error_unit(&fail.line()));
                     continue;
@@ -135,21 +136,23 @@ impl Run<'_> {
     }
 
     /// Runs a command that concerns several objects.
-    async fn wide(&self, words: &[&str], place: Place) -> Unit {
-        let (calls, picks, merge) = match place {
-            Place::Scan => return self.scan(words).await,
-            Place::Every(merge) => {
+    async fn wide(&self, words: &[&str], destination: Destination) -> Unit {
+        let (calls, picks, merge) = match destination {
+            Destination::Scan => return self.scan(words).await,
+            Destination::Every(merge) => {
                 let calls = (0..self.objects.count).map(|object| (object, vec![words.to_vec()])).collect();
                 (calls, Vec::new(), merge)
             }
-            Place::Split(parts, merge) => {
+            Destination::Split(parts, merge) => {
                 let call = |(object, keys): &(usize, Vec<usize>)| {
                     let own = std::iter::once(words[0]).chain(keys.iter().map(|key| words[*key]));
                     (*object, vec![own.collect()])
                 };
                 (parts.iter().map(call).collect::<Vec<_>>(), parts, merge)
             }
-            Place::Object(_) | Place::Any => return error_unit("ERR this command runs on one object"),
+            Destination::Object(_) | Destination::Any => {
+                return error_unit("ERR this command runs on one object");
+            }
         };
         let mut results = Vec::new();
         for unit in self.objects.parts(&calls).await.into_iter().flatten() {

@@ -3,7 +3,7 @@
 //! | To find                                   | open       |
 //! |-------------------------------------------|------------|
 //! | calling objects, putting replies together | `call`     |
-//! | where a command runs                      | `place`    |
+//! | where a command runs                      | `destination`    |
 //! | commands, pipelines, transactions         | `commands` |
 //!
 //! Invariant: a key is in one object for ever. The number of objects is stored in each, and a request reaches none when the setting is
@@ -11,7 +11,7 @@
 
 mod call;
 mod commands;
-mod place;
+mod destination;
 
 use std::cell::Cell;
 

@@ -88,15 +88,15 @@ impl<'d> Builder<'d> {
         Builder { dialect, params: Vec::new() }
     }
 
-    fn place(&mut self, text: &str, column: &Column) -> String {
+    fn parameter(&mut self, text: &str, column: &Column) -> String {
         self.params.push(Param::Text(text.to_owned()));
-        (self.dialect.place)(self.params.len(), column)
+        (self.dialect.parameter)(self.params.len(), column)
     }
 
     fn text(&mut self, text: &str) -> String {
         let type_name = self.dialect.types.text.to_owned();
         let column = Column { quoted: String::new(), name: String::new(), type_name, kind: Kind::Text };
-        self.place(text, &column)
+        self.parameter(text, &column)
     }
 
     fn finish(self, sql: String) -> Statement {
@@ -187,8 +187,8 @@ pub(crate) fn read(query: &Query, layout: &Layout, table: &Table, dialect: &Dial
         Query::Keys { prefix, after, base, through, only_several, most } => {
             let mut range = range(&mut build, key, prefix);
             if let Some(after) = after {
-                let place = build.place(after, key);
-                range = format!("{range} AND {} > {place}", key.quoted);
+                let parameter = build.parameter(after, key);
+                range = format!("{range} AND {} > {parameter}", key.quoted);
             }
             let several = if *only_several { " HAVING COUNT(*) > 1" } else { "" };
             format!(
@@ -198,7 +198,7 @@ pub(crate) fn read(query: &Query, layout: &Layout, table: &Table, dialect: &Dial
             )
         }
         Query::OfKey { key: wanted, base, through, most } => {
-            let (one, other) = (build.place(wanted, key), build.place(wanted, key));
+            let (one, other) = (build.parameter(wanted, key), build.parameter(wanted, key));
             let within = format!("{seq} > {base} AND {seq} <= {through}");
             format!(
                 "SELECT {all} FROM {name} WHERE {key} = {one} AND {within} AND {kind} NOT IN {MARKS} AND {seq} >= COALESCE(\
@@ -220,10 +220,10 @@ pub(crate) fn read(query: &Query, layout: &Layout, table: &Table, dialect: &Dial
 
 /// Keys that begin with a prefix.
 fn range(build: &mut Builder<'_>, key: &Column, prefix: &str) -> String {
-    let from = build.place(prefix, key);
+    let from = build.parameter(prefix, key);
     match after_prefix(prefix) {
         Some(end) => {
-            let end = build.place(&end, key);
+            let end = build.parameter(&end, key);
             format!("{key} >= {from} AND {key} < {end}", key = key.quoted)
         }
         None => format!("{} >= {from}", key.quoted),
@@ -268,14 +268,14 @@ fn fold(event: &Event, names: &Names<'_>, dialect: &Dialect) -> [Statement; 2] {
     let Names { table, seq, key, kind, of, value, expires, .. } = names;
     let mut build = Builder::new(dialect);
     let type_name = build.text(event.of.as_deref().unwrap_or_default());
-    let json = build.place(&event.value.as_ref().map(ToString::to_string).unwrap_or_default(), value);
+    let json = build.parameter(&event.value.as_ref().map(ToString::to_string).unwrap_or_default(), value);
     let update = build.finish(format!(
         "UPDATE {table} SET {kind} = 'put', {of} = {type_name}, {value} = {json}, {expires} = NULL WHERE {seq} = {}",
         event.seq,
         value = value.quoted
     ));
     let mut build = Builder::new(dialect);
-    let wanted = build.place(&event.key, key);
+    let wanted = build.parameter(&event.key, key);
     let delete = build.finish(format!(
         "DELETE FROM {table} WHERE {} = {wanted} AND {seq} < {} AND {kind} NOT IN {MARKS}",
         key.quoted, event.seq

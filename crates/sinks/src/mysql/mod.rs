@@ -54,7 +54,7 @@ const fn dialect(key: &'static str, bytes: usize) -> Dialect {
         params_max: MYSQL_PARAMS_MAX,
         rows_max: MYSQL_ROWS_MAX,
         bytes,
-        place: |_, column| match column.type_name.split_once(" COLLATE ") {
+        parameter: |_, column| match column.type_name.split_once(" COLLATE ") {
             Some((_, collation)) => format!("? COLLATE {collation}"),
             None if column.type_name.starts_with("varbinary") => "CAST(? AS BINARY)".to_owned(),
             None => "?".to_owned(),

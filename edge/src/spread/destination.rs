@@ -13,7 +13,7 @@ use super::owner;
 
 /// Where a command runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Destination {
     Object(usize),
     /// On any: the reply is the same, or an error.
     Any,
@@ -41,36 +41,36 @@ pub(super) enum Merge {
 /// Commands whose keys may be in several objects.
 const SPLIT: [&str; 5] = ["del", "unlink", "exists", "touch", "mget"];
 
-/// The place of a command.
+/// The destination of a command.
 ///
 /// # Errors
 /// Redis's errors, and for a command that concerns one object when no key says which.
-pub(super) fn place(args: Args<'_>, objects: usize) -> Result<Place, Fail> {
+pub(super) fn destination(args: Args<'_>, objects: usize) -> Result<Destination, Fail> {
     let spec = dispatch::resolve_in(Dialect::Upstash, args)?;
     let name = spec.full_name;
     if !spec.over_rest() || matches!(name, "publish" | "spublish") || name.starts_with("pubsub") {
         // Messages are in the first one; it also rejects what it does not run.
-        return Ok(Place::Object(0));
+        return Ok(Destination::Object(0));
     }
     let found = spec.keys(args)?;
     let owners: Vec<usize> = found.iter().map(|key| owner(slot(args.at(*key)), objects)).collect();
     if let Some(first) = owners.first() {
         return match owners.iter().all(|owner| owner == first) {
-            true => Ok(Place::Object(*first)),
+            true => Ok(Destination::Object(*first)),
             false if SPLIT.contains(&name) && is_text(args) => Ok(split(spec, &found, &owners)),
             false => Err(errors::CROSS_SLOT),
         };
     }
     match (name, keys::without_keys(spec)) {
-        ("scan", _) => Ok(Place::Scan),
-        ("script|exists", _) => Ok(Place::Every(Merge::Least)),
-        ("randomkey", _) => Ok(Place::Every(Merge::Some)),
-        (_, Some(Target::Every(merge))) => Ok(Place::Every(match merge {
+        ("scan", _) => Ok(Destination::Scan),
+        ("script|exists", _) => Ok(Destination::Every(Merge::Least)),
+        ("randomkey", _) => Ok(Destination::Every(Merge::Some)),
+        (_, Some(Target::Every(merge))) => Ok(Destination::Every(match merge {
             keys::Merge::Sum => Merge::Sum,
             keys::Merge::Join => Merge::Join,
             keys::Merge::First => Merge::First,
         })),
-        (_, Some(_)) => Ok(Place::Any),
+        (_, Some(_)) => Ok(Destination::Any),
         // A script that names no key, and what changes all of an object.
         _ if matches!(spec.run, Run::Data(_))
             && (!matches!(spec.keys, Keys::None) || spec.flags.has(flag::WRITE)) =>
@@ -81,7 +81,7 @@ pub(super) fn place(args: Args<'_>, objects: usize) -> Result<Place, Fail> {
             );
             Err(Fail::text(words))
         }
-        _ => Ok(Place::Any),
+        _ => Ok(Destination::Any),
     }
 }
 
@@ -90,7 +90,7 @@ fn is_text(args: Args<'_>) -> bool {
     args.from(0).all(|word| std::str::from_utf8(word).is_ok())
 }
 
-fn split(spec: &Spec, found: &[usize], owners: &[usize]) -> Place {
+fn split(spec: &Spec, found: &[usize], owners: &[usize]) -> Destination {
     let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
     for (key, owner) in found.iter().zip(owners) {
         match parts.iter_mut().find(|(object, _)| object == owner) {
@@ -99,5 +99,5 @@ fn split(spec: &Spec, found: &[usize], owners: &[usize]) -> Place {
         }
     }
     let merge = if spec.full_name == "mget" { Merge::Pick(found.to_vec()) } else { Merge::Sum };
-    Place::Split(parts, merge)
+    Destination::Split(parts, merge)
 }
