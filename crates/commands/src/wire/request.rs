@@ -190,6 +190,37 @@ fn too_long<T: Default>(len: usize, words: &str) -> Result<T, ProtocolError> {
     if len > INLINE_BYTES_MAX { Err(ProtocolError::new(words)) } else { Ok(T::default()) }
 }
 
+/// The second words of the complete requests in a buffer, which are keys as a rule, up to the first request that is not an array of
+/// bulk strings. It checks nothing else: what it returns is only a hint.
+pub fn second_words(mut buffer: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (count, mut at) = number_after(buffer, 0, b'*')?;
+        let mut second: &[u8] = &[];
+        for number in 0..count {
+            let (len, start) = number_after(buffer, at, b'$')?;
+            let word = buffer.get(start..start.checked_add(len)?)?;
+            if number == 1 {
+                second = word;
+            }
+            at = start + len + 2;
+        }
+        buffer = buffer.get(at..)?;
+        Some(second)
+    })
+}
+
+/// The number in the line at `start`, which begins with `mark`, and where the next line begins.
+#[inline]
+fn number_after(buffer: &[u8], start: usize, mark: u8) -> Option<(usize, usize)> {
+    let line = buffer.get(start..)?.strip_prefix(&[mark])?;
+    let (mut number, mut digits) = (0_usize, 0);
+    while let Some(digit @ b'0'..=b'9') = line.get(digits) {
+        number = number.checked_mul(10)?.checked_add(usize::from(digit - b'0'))?;
+        digits += 1;
+    }
+    (digits > 0).then_some((number, start + digits + 3))
+}
+
 /// The line at `start` without its end, and where the next one begins.
 #[inline]
 fn line_at(buffer: &[u8], start: usize) -> Option<(&[u8], usize)> {
@@ -364,6 +395,26 @@ mod tests {
                 let (_, error) = requests(bytes.as_bytes(), step, bounds);
                 assert_eq!(error.as_deref(), Some(expected), "{}", &bytes[..bytes.len().min(40)]);
             }
+        }
+    }
+
+    #[test]
+    fn second_words_are_those_of_complete_requests() {
+        let bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*1\r\n$4\r\nPING\r\n*0\r\n*3\r\n$3\r\nSET\r\n$2\r\nab\r\n$1\r\n1\r\n";
+        let all: [&[u8]; 4] = [b"k", b"", b"", b"ab"];
+        assert_eq!(second_words(bytes).collect::<Vec<_>>(), all);
+        for end in 0..bytes.len() {
+            let found: Vec<_> = second_words(&bytes[..end]).collect();
+            assert!(found.len() < 4 && found == all[..found.len()], "{end}");
+        }
+        for bytes in [
+            &b"PING\r\n"[..],
+            b"*x",
+            b"*2\r\n:1\r\n",
+            b"*99999999999999999999\r\n",
+            b"*1\r\n$18446744073709551615\r\n",
+        ] {
+            assert_eq!(second_words(bytes).count(), 0);
         }
     }
 

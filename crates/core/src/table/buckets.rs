@@ -81,6 +81,14 @@ impl Buckets {
         }
     }
 
+    /// The id in the home line of a hash that [`find`](Buckets::find) would look at first; an id that is not in use if there is none.
+    #[inline]
+    pub(super) fn likely(&self, hash: u32) -> Id {
+        let Some(line) = self.lines.get(self.home(hash)) else { return NONE };
+        let first = line.with_hash(hash).trailing_zeros() as usize / 8;
+        line.ids.get(first).copied().unwrap_or(NONE)
+    }
+
     pub(super) fn insert(&mut self, hash: u32, id: Id) {
         self.reserve(1);
         self.len += 1;

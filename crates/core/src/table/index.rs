@@ -44,6 +44,13 @@ impl Index {
         self.parts[part].find(short, is_it)
     }
 
+    /// The id that [`find`](Index::find) would look at first, without looking at it; one that is not in use if there is none.
+    #[inline]
+    pub(super) fn likely(&self, hash: u64) -> Id {
+        let (part, short) = self.split(hash);
+        self.parts[part].likely(short)
+    }
+
     pub(super) fn insert(&mut self, hash: u64, id: Id) {
         let (part, short) = self.split(hash);
         self.parts[part].insert(short, id);

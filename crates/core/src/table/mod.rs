@@ -8,15 +8,19 @@
 //! Invariant: an entry keeps its [`Id`] until it is removed, so a scan over ids sees every key that exists throughout.
 
 mod buckets;
+mod due;
 mod index;
 mod slab;
 mod wheel;
+
+use std::hint::black_box;
 
 use foldhash::fast::RandomState;
 use hipstr::HipByt;
 
 use crate::clock::Millis;
 
+use due::Due;
 use index::Index;
 use slab::Slab;
 pub use wheel::Wheel;
@@ -26,6 +30,9 @@ pub type Id = u32;
 
 /// How many entries the CLOCK hand checks before it evicts the one it points to.
 const HAND_STEPS_MAX: usize = 64;
+
+/// Most keys whose memory [`Table::prefetch`] waits for at the same time. A processor has about that many reads under way.
+pub const PREFETCH_MAX: usize = 16;
 
 /// Entries by key.
 pub struct Table<V> {
@@ -39,50 +46,6 @@ struct Entry<V> {
     key: HipByt<'static>,
     due: Due,
     value: V,
-}
-
-/// When an entry expires, and in the highest bit the second chance of CLOCK: set on use, cleared when the hand passes. Together,
-/// since a byte of its own would be eight.
-#[derive(Clone, Copy)]
-struct Due(u64);
-
-impl Due {
-    const USED: u64 = 1 << 63;
-    /// No entry expires at 0: it would be expired when it is put.
-    const NEVER: u64 = 0;
-    const LATEST: u64 = Due::USED - 1;
-
-    /// Not used yet.
-    #[inline]
-    fn at(at: Millis) -> Due {
-        // A time that this cannot hold is millions of years away.
-        Due(if at == Millis::NEVER { Due::NEVER } else { at.0.clamp(1, Due::LATEST) })
-    }
-
-    #[inline]
-    fn expires_at(self) -> Millis {
-        match self.0 & !Due::USED {
-            Due::NEVER => Millis::NEVER,
-            at => Millis(at),
-        }
-    }
-
-    #[inline]
-    fn set_expires_at(&mut self, at: Millis) {
-        self.0 = self.0 & Due::USED | Due::at(at).0;
-    }
-
-    #[inline]
-    fn set_used(&mut self) {
-        self.0 |= Due::USED;
-    }
-
-    /// Clears the second chance, and returns whether it was there.
-    fn take_used(&mut self) -> bool {
-        let used = self.0 & Due::USED != 0;
-        self.0 &= !Due::USED;
-        used
-    }
 }
 
 /// An entry that exists and is not expired.
@@ -179,6 +142,20 @@ impl<V> Table<V> {
     #[must_use]
     pub fn find_hashed(&self, hash: u64, key: &[u8]) -> Option<Id> {
         self.index.find(hash, |id| self.is_at(id, key))
+    }
+
+    /// Reads what finding these keys, and `read`ing their values, will read. The reads of different keys do not depend on each other,
+    /// so the processor waits for the memory of all of them at once; finding one key after the other waits for each. It changes
+    /// nothing, and keys beyond [`PREFETCH_MAX`] are ignored.
+    pub fn prefetch<'k>(&self, keys: impl Iterator<Item = &'k [u8]>, read: impl Fn(&V) -> u8) {
+        let (mut ids, mut len) = ([Id::MAX; PREFETCH_MAX], 0);
+        for (id, key) in ids.iter_mut().zip(keys) {
+            *id = self.index.likely(self.hash(key));
+            len += 1;
+        }
+        let entries = || ids[..len].iter().filter_map(|id| self.slab.get(*id));
+        black_box(entries().fold(0, |all, entry| all ^ entry.due.expires_at().0));
+        black_box(entries().fold(0, |all, entry| all ^ read(&entry.value)));
     }
 
     /// Whether the entry with this id has this key.
@@ -359,21 +336,6 @@ mod tests {
     }
 
     #[test]
-    fn an_expiry_and_a_use_share_a_word() {
-        for at in [1, 2, 1 << 40, i64::MAX as u64, u64::MAX].map(Millis) {
-            let mut due = Due::at(at);
-            assert_eq!((due.expires_at(), due.take_used()), (at, false));
-            due.set_used();
-            due.set_expires_at(Millis(7));
-            assert_eq!(due.expires_at(), Millis(7));
-            due.set_expires_at(at);
-            assert_eq!((due.expires_at(), due.take_used(), due.take_used()), (at, true, false));
-            assert_eq!(due.expires_at(), at);
-        }
-        assert!(Due::at(Millis(u64::MAX - 1)).expires_at() < Millis::NEVER, "far away is not never");
-    }
-
-    #[test]
     fn entries_are_found_by_key_and_keep_their_id() {
         let mut table = Table::new(4);
         let ids: Vec<Id> = (0..10_000).map(|n| table.insert(key(n), n)).collect();
@@ -412,6 +374,27 @@ mod tests {
         let new: Vec<Id> = (10..14).map(|n| table.insert(key(n), 'n')).collect();
         assert!(new.iter().all(|id| *id != 3 && *id != 5000), "{new:?}");
         assert_eq!(table.len(), 6);
+    }
+
+    #[test]
+    fn what_is_prefetched_is_what_will_be_found() {
+        let mut table = Table::new(4);
+        (0..10_000_u32).for_each(|n| drop(table.insert(key(n), n)));
+        let (mut found, seen) = (0, std::cell::Cell::new(0_u32));
+        for first in (0..10_000).step_by(PREFETCH_MAX) {
+            let keys: Vec<_> = (first..first + 2 * PREFETCH_MAX as u32).map(key).collect();
+            let wanted: u32 = (first..(first + PREFETCH_MAX as u32).min(10_000)).sum();
+            seen.set(0);
+            table.prefetch(keys.iter().map(|key| key.as_slice()), |n| {
+                seen.set(seen.get() + n);
+                0
+            });
+            // A key in a line after its home line, or behind another with its hash, is left to the lookup.
+            found += u32::from(seen.get() == wanted);
+        }
+        assert!(found > 500, "{found} of 625");
+        table.prefetch([&b"absent"[..]].into_iter(), |_| unreachable!());
+        Table::<u32>::new(1).prefetch([&b"absent"[..]].into_iter(), |_| unreachable!());
     }
 
     #[test]

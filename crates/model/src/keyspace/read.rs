@@ -272,6 +272,13 @@ impl Keyspace {
         Ok(Some(id))
     }
 
+    /// Reads what looking up the first of these keys will read, at the same time for all of them (see [`Table::prefetch`]). It changes nothing.
+    ///
+    /// [`Table::prefetch`]: keystead_core::table::Table::prefetch
+    pub fn prefetch<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        self.table.prefetch(keys, |entry| entry.value.first_byte());
+    }
+
     /// Finds a key, expired or not.
     #[inline]
     pub(super) fn find_any(&mut self, key: &[u8]) -> Result<Option<Id>> {

@@ -113,6 +113,16 @@ impl Value {
         }
     }
 
+    /// A byte of what is read with the value, so that it is in the processor's cache then.
+    #[inline]
+    pub(crate) fn first_byte(&self) -> u8 {
+        match self {
+            Value::Str(string) => string.first().copied().unwrap_or(0),
+            Value::Json(text) => text.first().copied().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
     /// Heap bytes held, in O(1).
     #[must_use]
     pub fn mem_bytes(&self) -> usize {

@@ -17,6 +17,7 @@ use keystead_commands::hub::{Kind, Unblock, WaitingBytes};
 use keystead_commands::session::Session;
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
+use keystead_core::table::PREFETCH_MAX;
 use keystead_core::{Revision, ShardId};
 use keystead_engine::{Local, Turn};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -221,7 +222,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             && !unauthenticated::must_read(&self.worker.session, &self.output)
         {
             match self.run_next(&mut turn, count == 0, &mut published) {
-                Next::Ran => count += 1,
+                Next::Ran => {
+                    // Not for a request that is alone.
+                    if count % PREFETCH_MAX as u64 == 0 {
+                        prefetch(&turn, &self.input);
+                    }
+                    count += 1;
+                }
                 Next::Skipped => {}
                 Next::Waits => break,
             }
@@ -456,6 +463,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Err(Broken);
         }
         Ok(progress)
+    }
+}
+
+/// Reads what the next requests of a pipeline will read, at the same time for all of them.
+#[inline]
+fn prefetch(turn: &Turn<'_>, input: &Input) {
+    let (mut keys, mut len) = ([&[][..]; PREFETCH_MAX], 0);
+    for (key, ahead) in keys.iter_mut().zip(input.keys_ahead()) {
+        *key = ahead;
+        len += 1;
+    }
+    if len > 1 {
+        turn.prefetch(keys[..len].iter().copied());
     }
 }
 

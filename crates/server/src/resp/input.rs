@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use keystead_commands::Args;
-use keystead_commands::wire::request::{Bounds, Parser, ProtocolError};
+use keystead_commands::wire::request::{Bounds, Parser, ProtocolError, second_words};
 
 use crate::bounds::{RESP_BUFFERS_KEPT, RESP_READ_BYTES};
 
@@ -60,6 +60,11 @@ impl Input {
             return Ok(None);
         };
         Ok(Some(Request { bytes: &self.buffer[self.start..self.start + len], parser: &self.parser }))
+    }
+
+    /// What are probably the keys of the complete requests, between two requests.
+    pub(crate) fn keys_ahead(&self) -> impl Iterator<Item = &[u8]> {
+        second_words(&self.buffer[self.start..self.filled])
     }
 
     /// Skips the request that [`next`](Input::next) returned.

@@ -188,7 +188,7 @@ impl MysqlSink {
             params.push(Param::Text(self.layout.key_text(after).to_owned()));
             let place = match kind {
                 Kind::Integer => "CAST(? AS BINARY)".to_owned(),
-                _ => (dialect.place)(1, &table.key),
+                _ => (dialect.parameter)(1, &table.key),
             };
             sql.push_str(&format!(" AND {text} > {place}"));
         }
