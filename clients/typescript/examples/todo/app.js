@@ -41,12 +41,18 @@ async function render() {
   again = true;
   if (isRendering) return;
   isRendering = true;
-  while (again) {
-    again = false;
-    const [items, status] = await Promise.all([sync.list(), sync.status()]);
-    draw(items.sort((a, b) => a.value.at - b.value.at), status);
+  try {
+    while (again) {
+      again = false;
+      const [items, status] = await Promise.all([sync.list(), sync.status()]);
+      draw(items.sort((a, b) => a.value.at - b.value.at), status);
+    }
+  } catch (error) {
+    $("status").dataset.state = "failed";
+    $("words").textContent = `this device's storage has failed: ${error.message}`;
+  } finally {
+    isRendering = false;
   }
-  isRendering = false;
 }
 
 function draw(items, { pending, error }) {

@@ -39,11 +39,15 @@ enum Needs {
 }
 
 /// The tests of the package.
-const SCRIPTS: [(&str, &str, Needs); 4] = [
+const SCRIPTS: [(&str, &str, Needs); 8] = [
     ("typescript-client", "tests/client.test.mjs", Needs::Nothing),
+    ("typescript-device", "tests/device.test.mjs", Needs::Nothing),
+    ("typescript-histories", "tests/histories.test.mjs", Needs::Nothing),
     ("typescript-tokens", "tests/tokens.test.mjs", Needs::Nothing),
     ("typescript-workers", "tests/workers.test.mjs", Needs::Workerd),
     ("typescript-chromium", "tests/browser.test.mjs", Needs::Chromium),
+    ("typescript-reports", "tests/reports.test.mjs", Needs::Chromium),
+    ("typescript-triggers", "tests/triggers.test.mjs", Needs::Chromium),
 ];
 
 fn main() -> ExitCode {
