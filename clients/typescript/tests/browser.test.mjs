@@ -134,7 +134,7 @@ test("an edit that loses is shown with what won", async () => {
   await writeElsewhere(key, "theirs");
   await world.context.setOffline(false);
   await until("the other one is shown", async () => (await texts(tab)).join() === "theirs");
-  assert.match(await tab.textContent("#notices"), /"mine".*"theirs"/);
+  assert.match(await tab.textContent("#notices"), /you wrote "mine".*another device wrote "theirs"/);
   await add(tab, "bread");
   await add(tab, "a parcel for the neighbours, which must be there before Friday");
   await tab.check("li:nth-child(2) .done");
@@ -143,5 +143,12 @@ test("an edit that loses is shown with what won", async () => {
   await world.context.setOffline(true);
   await add(tab, "written on a train");
   await until("it says so", async () => /^offline, 1 edit/.test(await words(tab)));
+  await tab.check("li:nth-child(3) .done");
+  await until("both are pending", async () => /^offline, 2 edits/.test(await words(tab)));
   if (process.env.SCREENSHOT) await tab.screenshot({ path: process.env.SCREENSHOT });
+  await world.context.setOffline(false);
+  await until("all is saved", async () => (await words(tab)) === "all saved");
+  await tab.click("#notices button:text('Use mine')");
+  await until("it wins now", async () => (await all()).some(({ value }) => value.text === "mine"));
+  assert.equal(await tab.$$eval("#notices p", (lines) => lines.length), 0);
 });
