@@ -131,8 +131,8 @@ export class Uploader {
     // The middle of the way to the server and back.
     const offsetMs = response.server_ts - (begin + Date.now()) / 2;
     const settled = await store.settle(answered, { offsetMs: Math.round(offsetMs), serverTs: response.server_ts });
-    this.#options.onState(undefined, response.skew_ms ?? 0);
     await this.#report(settled);
+    this.#options.onState(undefined, response.skew_ms ?? 0);
     return { settled, sent: edits.length };
   }
 
