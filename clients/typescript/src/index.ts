@@ -8,4 +8,5 @@ export type { CheckOptions, Decision, Limits } from "./limits.js";
 export { Sync } from "./sync/sync.js";
 export type { EditOptions, SyncOptions, SyncStatus } from "./sync/sync.js";
 export { MemoryStore } from "./sync/memory.js";
-export type { Edit, Pending, Result, Row, Settled, Store, Winner } from "./sync/types.js";
+export type { OnSettled } from "./sync/reports.js";
+export type { Chunk, Clock, Edit, Meta, Page, Pending, Result, Row, Settled, Store, Winner } from "./sync/types.js";

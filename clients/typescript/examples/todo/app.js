@@ -9,13 +9,9 @@ const PREFIX = "todo:";
 const keystead = new Keystead({ url: config.url, token: config.token });
 const sync = await keystead.sync({
   prefix: PREFIX,
-  // An edit that did not win is shown with what did.
+  // An edit that did not win is shown with what did, also if the page was reloaded since.
   onSettled({ edit, result }, isOwn) {
-    if (!isOwn || result.status === "applied") return;
-    const mine = JSON.stringify(edit.delete ? "deleted" : edit.value);
-    const theirs = result.winner?.deleted ? "it was deleted" : `it is ${JSON.stringify(result.winner?.value ?? null)}`;
-    const why = result.error ? result.error.message : `another device was later: ${theirs}`;
-    notice(`Your change (${edit.field ?? "all"}: ${mine}) was not made: ${why}.`);
+    if (isOwn && result.status !== "applied") showLoser(edit, result);
   },
 });
 // For the tests of this page, and for whoever opens the console.
@@ -30,8 +26,13 @@ $("add").addEventListener("submit", async (event) => {
   const text = $("text").value.trim();
   if (text === "") return;
   $("text").value = "";
-  await sync.put(PREFIX + crypto.randomUUID(), { text, done: false, at: Date.now() });
+  stored(sync.put(PREFIX + crypto.randomUUID(), { text, done: false, at: Date.now() }));
 });
+
+/** An edit returns when it is stored on this device. If it cannot be, that is shown. */
+function stored(edit) {
+  edit.catch((error) => notice(`This change cannot be stored on this device: ${error.message}`));
+}
 
 let isRendering = false;
 let again = false;
@@ -41,12 +42,18 @@ async function render() {
   again = true;
   if (isRendering) return;
   isRendering = true;
-  while (again) {
-    again = false;
-    const [items, status] = await Promise.all([sync.list(), sync.status()]);
-    draw(items.sort((a, b) => a.value.at - b.value.at), status);
+  try {
+    while (again) {
+      again = false;
+      const [items, status] = await Promise.all([sync.list(), sync.status()]);
+      draw(items.sort((a, b) => a.value.at - b.value.at), status);
+    }
+  } catch (error) {
+    $("status").dataset.state = "failed";
+    $("words").textContent = `this device's storage has failed: ${error.message}`;
+  } finally {
+    isRendering = false;
   }
-  isRendering = false;
 }
 
 function draw(items, { pending, error }) {
@@ -56,6 +63,7 @@ function draw(items, { pending, error }) {
   const words = { offline: pending ? `offline, ${edits} stored here` : "offline", sending: `sending ${edits}`, saved: "all saved" };
   $("status").dataset.state = state;
   $("words").textContent = words[state];
+  $("status").title = error === undefined ? "" : `The last attempt to reach the server failed: ${error.message}`;
   $("empty").hidden = items.length > 0;
   const old = new Map([...$("items").children].map((node) => [node.dataset.key, node]));
   const nodes = items.map((item) => {
@@ -76,19 +84,46 @@ function draw(items, { pending, error }) {
 function create(key) {
   const node = $("item").content.firstElementChild.cloneNode(true);
   node.dataset.key = key;
-  node.querySelector(".done").addEventListener("change", (event) => sync.set(key, "done", event.target.checked));
-  node.querySelector(".edit").addEventListener("change", (event) => sync.set(key, "text", event.target.value));
-  node.querySelector(".delete").addEventListener("click", () => sync.delete(key));
+  node.querySelector(".done").addEventListener("change", (event) => stored(sync.set(key, "done", event.target.checked)));
+  node.querySelector(".edit").addEventListener("change", (event) => stored(sync.set(key, "text", event.target.value)));
+  node.querySelector(".delete").addEventListener("click", () => stored(sync.delete(key)));
   return node;
 }
 
-function notice(words) {
+/** What a change does, in words. */
+function described({ field, value, deleted }) {
+  if (deleted) return "deleted it";
+  if (field === "done") return value ? "marked it as done" : "marked it as not done";
+  return `wrote "${field === undefined ? value?.text : value}"`;
+}
+
+function showLoser(edit, { winner, error }) {
+  const mine = described({ ...edit, deleted: edit.delete });
+  if (winner === undefined) return notice(`Not saved: you ${mine}. ${error?.message ?? ""}`);
+  const theirs = described({ field: edit.field, value: winner.value, deleted: winner.deleted });
+  const { key, field, value } = edit;
+  // The same edit, made now.
+  const again = () => (edit.delete ? sync.delete(key) : field === undefined ? sync.put(key, value) : sync.set(key, field, value));
+  notice(`Not saved: you ${mine}, but after that another device ${theirs}.`, { label: "Use mine", run: again });
+}
+
+/** Shows a line until it is closed. */
+function notice(words, action) {
   const line = document.createElement("p");
-  line.append(words);
-  const close = document.createElement("button");
-  close.textContent = "Close";
-  close.addEventListener("click", () => line.remove());
-  line.append(close);
+  const text = document.createElement("span");
+  text.textContent = words;
+  line.append(text);
+  const button = (label, run) => {
+    const one = document.createElement("button");
+    one.textContent = label;
+    one.addEventListener("click", () => {
+      line.remove();
+      if (run !== undefined) stored(run());
+    });
+    line.append(one);
+  };
+  if (action !== undefined) button(action.label, action.run);
+  button("Close");
   $("notices").append(line);
 }
 

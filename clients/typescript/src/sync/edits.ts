@@ -1,5 +1,7 @@
 // Edits on documents: what a program sees, and what is left when an edit is settled. Pure.
 
+import { KeysteadError } from "../http.js";
+import { ID_GAP } from "./bounds.js";
 import type { Clock, Edit, Meta, Page, Pending, Row, Settled } from "./types.js";
 
 /** A document after an edit; undefined: there is none. The same as on the server. */
@@ -25,13 +27,71 @@ export function overlaid(row: Row | undefined, pending: readonly Pending[]): unk
   return pending.reduce<unknown>((value, edit) => edited(value, edit), row?.value);
 }
 
+/** What is stored at first. */
+export function firstMeta(client: string): Meta {
+  const zero = { lastId: 0, shift: 0, lastTs: 0, offsetMs: 0, generation: 0, queueEdits: 0, queueBytes: 0 };
+  return { client, cursor: "", isAccepted: false, ...zero };
+}
+
+/** An edit as JSON has it, with its bytes: what is read from the queue is what the server will have. */
+export function asJson(edit: Edit): { edit: Edit; bytes: number } {
+  const text = JSON.stringify(edit);
+  const copy = JSON.parse(text) as Edit;
+  if ("value" in edit && !("value" in copy)) throw new TypeError("a value must be JSON; undefined is none: delete it");
+  return { edit: copy, bytes: new TextEncoder().encode(text).length };
+}
+
+/** The most that may be queued. */
+export interface QueueBounds {
+  edits: number;
+  bytes: number;
+}
+
 /** An edit with its id and time. Ids are never used again, also if the browser's storage was cleared: they begin with the time. */
-export function stamped(edit: Edit, tab: string, meta: Meta, row: Row | undefined, now: number): Pending {
+export function stamped(
+  { edit, bytes }: { edit: Edit; bytes: number },
+  tab: string,
+  meta: Meta,
+  row: Row | undefined,
+  now: number,
+  bounds: QueueBounds,
+): Pending {
+  if (meta.queueEdits + 1 > bounds.edits || meta.queueBytes + bytes > bounds.bytes) {
+    const words = `${meta.queueEdits} edits of ${meta.queueBytes} bytes wait to be sent, and at most ${bounds.edits} of ${bounds.bytes} may`;
+    throw new KeysteadError("offline_queue_full", words, 0);
+  }
+  meta.queueEdits += 1;
+  meta.queueBytes += bytes;
   meta.lastId = meta.lastId === 0 ? now : meta.lastId + 1;
   // Never before a time that was seen: a later edit must win over an earlier one, whatever the clock does.
   meta.lastTs = Math.max(now + meta.offsetMs, meta.lastTs);
   const seen = row === undefined ? {} : { seen: row.version };
-  return { ...edit, ...seen, id: meta.lastId, ts: meta.lastTs, tab } as Pending;
+  return { ...edit, ...seen, id: meta.lastId, ts: meta.lastTs, tab, bytes } as Pending;
+}
+
+/** After an edit left the queue. */
+export function dequeued(meta: Meta, edit: Pending): void {
+  meta.queueEdits -= 1;
+  meta.queueBytes -= edit.bytes;
+}
+
+/**
+ * What of a response is settled. Ids that go back are learned from: later ones are greater. If the server has not accepted any id of this
+ * storage, it was cleared, and the ids of an earlier one are ahead: then nothing of what goes back is settled, because it is new, and is
+ * sent again. Otherwise it may be an old copy of the storage, and sending it again could undo later edits: then it is reported.
+ */
+export function accepted(meta: Meta, settled: Settled[]): Settled[] {
+  const goesBack = ({ edit, result }: Settled) => (result.error?.lastId ?? 0) >= edit.id + meta.shift;
+  const back = settled.filter(goesBack);
+  const others = settled.filter((one) => !goesBack(one));
+  const isNew = !meta.isAccepted;
+  meta.isAccepted ||= others.length > 0;
+  const last = Math.max(0, ...back.map(({ result }) => result.error?.lastId ?? 0));
+  const [first] = back;
+  if (first === undefined || last + 2 * ID_GAP > Number.MAX_SAFE_INTEGER) return settled;
+  // Above those of all slots: the server knows the last id of each.
+  meta.shift = last + ID_GAP - first.edit.id;
+  return isNew ? others : settled;
 }
 
 /** The document after an edit was settled; null: it was deleted; undefined: it stays as it is. */

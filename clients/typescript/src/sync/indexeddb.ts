@@ -3,24 +3,28 @@
 
 import { openDB, type DBSchema, type IDBPDatabase, type IDBPTransaction } from "idb";
 
-import { afterSettled, clocked, paged } from "./edits.js";
-import type { Clock, Meta, Page, Pending, Row, Settled, Store } from "./types.js";
+import { REPORTS_MAX } from "./bounds.js";
+import { accepted, afterSettled, clocked, dequeued, paged } from "./edits.js";
+import type { Chunk, Clock, Meta, Page, Pending, Row, Settled, Store } from "./types.js";
 
 interface Schema extends DBSchema {
   meta: { key: string; value: Meta };
   queue: { key: number; value: Pending; indexes: { key: string } };
   documents: { key: string; value: Row };
+  reports: { key: number; value: Settled };
 }
 
-type Names = ("meta" | "queue" | "documents")[];
+type Names = ("meta" | "queue" | "documents" | "reports")[];
 type Transaction = IDBPTransaction<Schema, Names, "readwrite">;
 
 const META = "meta";
-const ALL: Names = ["meta", "queue", "documents"];
+const ALL: Names = ["meta", "queue", "documents", "reports"];
 
 export class IndexedDbStore implements Store {
   #db: Promise<IDBPDatabase<Schema>> | undefined;
   #isClosed = false;
+  /** What to begin with, also if somebody clears the browser's storage later. */
+  #first: Meta | undefined;
 
   constructor(readonly name: string) {}
 
@@ -31,6 +35,7 @@ export class IndexedDbStore implements Store {
         db.createObjectStore("meta");
         db.createObjectStore("queue", { keyPath: "id" }).createIndex("key", "key");
         db.createObjectStore("documents", { keyPath: "key" });
+        db.createObjectStore("reports", { keyPath: "edit.id" });
       },
       // Another tab deletes the database or has a newer version: it is opened again when it is needed.
       blocking: (_current, _blocked, event) => {
@@ -49,7 +54,7 @@ export class IndexedDbStore implements Store {
     // Strict: what `put` has returned survives a loss of power as far as the browser can promise it.
     const transaction = (await this.#open()).transaction(ALL, "readwrite", { durability: "strict" });
     try {
-      const meta = await transaction.objectStore("meta").get(META);
+      const meta = (await transaction.objectStore("meta").get(META)) ?? structuredClone(this.#first);
       if (meta === undefined) throw new Error("the store has not been opened");
       const result = await run(transaction, meta);
       await transaction.objectStore("meta").put(meta, META);
@@ -67,10 +72,12 @@ export class IndexedDbStore implements Store {
   }
 
   async meta(first: Meta): Promise<Meta> {
+    this.#first ??= first;
     const transaction = (await this.#open()).transaction("meta", "readwrite");
     const meta = await transaction.store.get(META);
     if (meta === undefined) await transaction.store.put(first, META);
     await transaction.done;
+    this.#first = { ...this.#first, client: (meta ?? first).client };
     return meta ?? first;
   }
 
@@ -82,8 +89,11 @@ export class IndexedDbStore implements Store {
     });
   }
 
-  async first(count: number): Promise<Pending[]> {
-    return (await this.#open()).getAll("queue", null, count);
+  async first(count: number): Promise<Chunk> {
+    const transaction = (await this.#open()).transaction(["meta", "queue"]);
+    const edits = await transaction.objectStore("queue").getAll(null, count);
+    const meta = await transaction.objectStore("meta").get(META);
+    return { edits, shift: meta?.shift ?? 0 };
   }
 
   async queue(key?: string): Promise<Pending[]> {
@@ -101,17 +111,35 @@ export class IndexedDbStore implements Store {
     return rows.filter((row) => row.key.startsWith(prefix));
   }
 
-  settle(settled: Settled[], clock?: Clock): Promise<void> {
+  settle(settled: Settled[], clock?: Clock): Promise<Settled[]> {
     return this.#change(async (transaction, meta) => {
       const [queue, documents] = [transaction.objectStore("queue"), transaction.objectStore("documents")];
+      const reports = transaction.objectStore("reports");
       if (clock !== undefined) clocked(meta, clock);
-      for (const one of settled) {
+      const done: Settled[] = [];
+      for (const one of accepted(meta, settled)) {
+        if ((await queue.getKey(one.edit.id)) === undefined) continue;
         await queue.delete(one.edit.id);
+        dequeued(meta, one.edit);
         const row = afterSettled(one, await documents.get(one.edit.key), meta.generation);
         if (row === null) await documents.delete(one.edit.key);
         else if (row !== undefined) await documents.put(row);
+        await reports.put(one);
+        done.push(one);
       }
+      const excess = (await reports.count()) - REPORTS_MAX;
+      if (excess > 0) for (const id of await reports.getAllKeys(null, excess)) await reports.delete(id);
+      return done;
     });
+  }
+
+  async reports(): Promise<Settled[]> {
+    return (await this.#open()).getAll("reports");
+  }
+
+  async reported(ids: number[]): Promise<void> {
+    const transaction = (await this.#open()).transaction("reports", "readwrite");
+    await Promise.all([...ids.map((id) => transaction.store.delete(id)), transaction.done]);
   }
 
   page(page: Page): Promise<void> {

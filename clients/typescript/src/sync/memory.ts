@@ -1,12 +1,14 @@
 // A store in memory: for programs without IndexedDB, and for tests. What is queued is lost with the process.
 
-import { afterSettled, clocked, paged } from "./edits.js";
-import type { Clock, Meta, Page, Pending, Row, Settled, Store } from "./types.js";
+import { REPORTS_MAX } from "./bounds.js";
+import { accepted, afterSettled, clocked, dequeued, paged } from "./edits.js";
+import type { Chunk, Clock, Meta, Page, Pending, Row, Settled, Store } from "./types.js";
 
 export class MemoryStore implements Store {
   #meta: Meta | undefined;
   readonly #queue = new Map<number, Pending>();
   readonly #rows = new Map<string, Row>();
+  readonly #reports = new Map<number, Settled>();
 
   async meta(first: Meta): Promise<Meta> {
     this.#meta ??= structuredClone(first);
@@ -14,17 +16,19 @@ export class MemoryStore implements Store {
   }
 
   async append(key: string, make: (meta: Meta, row: Row | undefined) => Pending): Promise<Pending> {
-    const pending = structuredClone(make(this.#open(), this.#rows.get(key)));
+    const meta = { ...this.#open() };
+    const pending = structuredClone(make(meta, this.#rows.get(key)));
     this.#queue.set(pending.id, pending);
+    this.#meta = meta;
     return pending;
   }
 
-  async first(count: number): Promise<Pending[]> {
-    return [...this.#queue.values()].sort((a, b) => a.id - b.id).slice(0, count);
+  async first(count: number): Promise<Chunk> {
+    return { edits: this.#sorted().slice(0, count), shift: this.#open().shift };
   }
 
   async queue(key?: string): Promise<Pending[]> {
-    return (await this.first(Infinity)).filter((edit) => key === undefined || edit.key === key);
+    return this.#sorted().filter((edit) => key === undefined || edit.key === key);
   }
 
   async row(key: string): Promise<Row | undefined> {
@@ -35,15 +39,27 @@ export class MemoryStore implements Store {
     return [...this.#rows.values()].filter((row) => row.key.startsWith(prefix));
   }
 
-  async settle(settled: Settled[], clock?: Clock): Promise<void> {
+  async settle(settled: Settled[], clock?: Clock): Promise<Settled[]> {
     const meta = this.#open();
     if (clock !== undefined) clocked(meta, clock);
-    for (const one of settled) {
-      this.#queue.delete(one.edit.id);
+    const done = accepted(meta, settled).filter(({ edit }) => this.#queue.delete(edit.id));
+    for (const one of done) {
+      dequeued(meta, one.edit);
       const row = afterSettled(one, this.#rows.get(one.edit.key), meta.generation);
       if (row === null) this.#rows.delete(one.edit.key);
       else if (row !== undefined) this.#rows.set(row.key, row);
+      this.#reports.set(one.edit.id, one);
     }
+    for (const id of [...this.#reports.keys()].slice(0, Math.max(0, this.#reports.size - REPORTS_MAX))) this.#reports.delete(id);
+    return done;
+  }
+
+  async reports(): Promise<Settled[]> {
+    return [...this.#reports.values()];
+  }
+
+  async reported(ids: number[]): Promise<void> {
+    for (const id of ids) this.#reports.delete(id);
   }
 
   async page(page: Page): Promise<void> {
@@ -57,6 +73,10 @@ export class MemoryStore implements Store {
   }
 
   close(): void {}
+
+  #sorted(): Pending[] {
+    return [...this.#queue.values()].sort((a, b) => a.id - b.id);
+  }
 
   #open(): Meta {
     if (this.#meta === undefined) throw new Error("the store has not been opened");

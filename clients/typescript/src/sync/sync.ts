@@ -3,10 +3,12 @@
 
 import type { Http } from "../http.js";
 import { Backoff } from "./backoff.js";
-import { overlaid, stamped } from "./edits.js";
+import { QUEUE_BYTES_MAX, QUEUE_EDITS_MAX } from "./bounds.js";
+import { asJson, firstMeta, overlaid, stamped, type QueueBounds } from "./edits.js";
 import { MemoryStore } from "./memory.js";
+import { Reports, shown, type OnSettled } from "./reports.js";
 import { Tabs, type Message } from "./tabs.js";
-import type { Edit, Pending, Result, Settled, Store } from "./types.js";
+import type { Edit, Meta, Pending, Result, Settled, Store } from "./types.js";
 import { Uploader } from "./uploader.js";
 
 export interface SyncOptions {
@@ -18,14 +20,21 @@ export interface SyncOptions {
   name?: string;
   /** Where it is stored. Default: IndexedDB, or memory where there is none. */
   store?: Store;
-  /** An edit was settled: applied, or not, with what won. Called in every tab; `isOwn` in the one that made the edit. */
-  onSettled?: (settled: Settled, isOwn: boolean) => void;
+  /**
+   * An edit was settled: applied, or not, with what won. Called in every tab; `isOwn` in the one that made the edit, or if that is closed,
+   * in one that is open. If no tab is open, or it fails, it is called after the next load: at least one time for each edit.
+   */
+  onSettled?: OnSettled;
   /** Milliseconds between attempts to fetch when nothing else is a reason to. Default: 30 seconds. */
   intervalMs?: number;
   /** Whether the server reports changes as they happen. Default: true. */
   live?: boolean;
   /** How long to wait after a failure, if not as usual. */
   backoff?: Backoff;
+  /** The most edits that wait to be sent; the next one is an error (`offline_queue_full`). Default: 10,000. */
+  queueEditsMax?: number;
+  /** The most bytes of them, as JSON. Default: 32 MiB. */
+  queueBytesMax?: number;
 }
 
 export interface EditOptions {
@@ -56,11 +65,10 @@ export class Sync<T> {
   readonly prefix: string;
   readonly #store: Store;
   readonly #tabs: Tabs;
-  readonly #tab = crypto.randomUUID();
   readonly #uploader: Uploader;
-  readonly #onSettled: SyncOptions["onSettled"];
+  readonly #reports: Reports;
+  readonly #bounds: QueueBounds;
   readonly #watchers = new Set<(keys: string[] | null) => void>();
-  readonly #waiting = new Map<number, (result: Result) => void>();
   readonly #listeners: (() => void)[] = [];
   readonly #leading: Promise<void>;
   #leads = false;
@@ -72,40 +80,35 @@ export class Sync<T> {
     const isShared = options.store === undefined && typeof indexedDB !== "undefined";
     const store = options.store ?? (isShared ? await shared(name) : new MemoryStore());
     const client = options.client ?? crypto.randomUUID();
-    const meta = await store.meta({ client, lastId: 0, lastTs: 0, offsetMs: 0, cursor: "", generation: 0 });
+    const first = firstMeta(client);
+    const meta = await store.meta(first);
     if (options.client !== undefined && meta.client !== client) {
       throw new Error(`the database '${name}' belongs to the client '${meta.client}': use another name`);
     }
-    return new Sync<T>(http, options, store, meta, isShared, name);
+    const tabs = await Tabs.join(name, isShared);
+    return new Sync<T>(http, options, store, { ...first, client: meta.client }, tabs);
   }
 
-  private constructor(
-    http: Http,
-    options: SyncOptions,
-    store: Store,
-    meta: { client: string; cursor: string },
-    isShared: boolean,
-    name: string,
-  ) {
-    this.client = meta.client;
+  private constructor(http: Http, options: SyncOptions, store: Store, first: Meta, tabs: Tabs) {
+    this.client = first.client;
     this.prefix = options.prefix;
     this.#store = store;
-    this.#onSettled = options.onSettled;
-    this.#tabs = new Tabs(name, isShared, (message) => this.#receive(message));
+    this.#bounds = { edits: options.queueEditsMax ?? QUEUE_EDITS_MAX, bytes: options.queueBytesMax ?? QUEUE_BYTES_MAX };
+    this.#tabs = tabs;
+    tabs.onMessage = (message) => this.#receive(message);
+    this.#reports = new Reports(store, tabs, options.onSettled);
     const uploader = {
       http,
       store,
-      client: meta.client,
+      first,
       prefix: options.prefix,
       isLive: options.live ?? true,
       intervalMs: options.intervalMs ?? 30_000,
       backoff: options.backoff ?? new Backoff(),
-      onSettled: (settled: Settled[]) => {
-        this.#tabs.send({ type: "settled", settled });
-        this.#report(settled);
-      },
+      onBegin: () => this.#reports.recover(),
+      onSettled: (settled: Settled[]) => this.#reports.settled(settled),
       onChanged: (keys: string[] | null) => {
-        this.#tabs.send({ type: "changed", keys });
+        tabs.send({ type: "changed", keys });
         this.#changed(keys);
       },
       onState: (error: Error | undefined, skewMs: number | undefined) => {
@@ -115,12 +118,9 @@ export class Sync<T> {
       },
     };
     this.#uploader = new Uploader(uploader);
-    this.#leading = this.#tabs.lead(async (signal) => {
+    this.#leading = tabs.lead(async (signal) => {
       if (signal.aborted) return;
       this.#leads = true;
-      // The tab that led before may have fetched more than this one knows.
-      const { cursor } = await store.meta({ ...meta, lastId: 0, lastTs: 0, offsetMs: 0, generation: 0 });
-      this.#uploader.begin(cursor);
       await this.#uploader.run(signal);
     });
     this.#leading.catch((error: unknown) => (this.#error = error as Error));
@@ -187,7 +187,7 @@ export class Sync<T> {
   async flush(signal?: AbortSignal): Promise<void> {
     for (;;) {
       signal?.throwIfAborted();
-      if ((await this.#store.first(1)).length === 0) return;
+      if ((await this.#store.first(1)).edits.length === 0) return;
       this.#attempt();
       await new Promise<void>((resolve, reject) => {
         const stop = this.watch(() => done());
@@ -215,14 +215,26 @@ export class Sync<T> {
 
   async #edit(edit: Edit): Promise<Queued> {
     if (!edit.key.startsWith(this.prefix)) throw new Error(`the key '${edit.key}' does not begin with '${this.prefix}'`);
-    if ("value" in edit && edit.value === undefined) throw new Error("a value must not be undefined: delete it");
-    const pending = await this.#store.append(edit.key, (meta, row) => stamped(edit, this.#tab, meta, row, Date.now()));
-    const settled = new Promise<Result>((resolve) => this.#waiting.set(pending.id, resolve));
+    const json = asJson(edit);
+    let id: number | undefined;
+    let settled!: Promise<Result>;
+    try {
+      await this.#store.append(edit.key, (meta, row) => {
+        const pending = stamped(json, this.#tabs.id, meta, row, Date.now(), this.#bounds);
+        // Before it is stored: another tab may send it at once.
+        id = pending.id;
+        settled = this.#reports.expect(id);
+        return pending;
+      });
+    } catch (error) {
+      if (id !== undefined) this.#reports.forget(id);
+      throw error;
+    }
     this.#changed([edit.key]);
     this.#tabs.send({ type: "queued" });
     this.#tabs.send({ type: "changed", keys: [edit.key] });
     this.#uploader.wake();
-    return { id: pending.id, settled };
+    return { id: id as number, settled };
   }
 
   #attempt(): void {
@@ -232,21 +244,19 @@ export class Sync<T> {
 
   #receive(message: Message): void {
     if (message.type === "changed") this.#changed(message.keys);
-    else if (message.type === "settled") this.#report(message.settled);
+    else if (message.type === "settled") this.#reports.receive(message.settled);
+    else if (message.type === "reports") this.#reports.receiveOwn(message.settled);
     else this.#uploader.wake();
   }
 
-  #report(settled: Settled[]): void {
-    for (const one of settled) {
-      this.#waiting.get(one.edit.id)?.(one.result);
-      this.#waiting.delete(one.edit.id);
-      // A callback that fails must not stop the queue.
-      contained(() => this.#onSettled?.(one, one.edit.tab === this.#tab));
-    }
-  }
-
   #changed(keys: string[] | null): void {
-    for (const watcher of this.#watchers) contained(() => watcher(keys));
+    for (const watcher of this.#watchers) {
+      try {
+        watcher(keys);
+      } catch (error) {
+        shown(error);
+      }
+    }
   }
 
   /** What is a reason to try now. */
@@ -268,14 +278,4 @@ export class Sync<T> {
 async function shared(name: string): Promise<Store> {
   const { IndexedDbStore } = await import("./indexeddb.js");
   return new IndexedDbStore(name);
-}
-
-function contained(run: () => void): void {
-  try {
-    run();
-  } catch (error) {
-    // It is shown, and nothing here depends on it.
-    if (typeof reportError === "function") reportError(error);
-    else console.error(error);
-  }
 }

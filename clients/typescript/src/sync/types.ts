@@ -9,6 +9,7 @@ export type Edit =
 
 /** An edit in the queue. */
 export interface Pending {
+  /** Ascends on this device. What is sent is greater by `Meta.shift`. */
   id: number;
   key: string;
   field?: string;
@@ -20,6 +21,8 @@ export interface Pending {
   ts: number;
   /** The tab that made it. It is not sent. */
   tab: string;
+  /** Its size as JSON. It is not sent. */
+  bytes: number;
 }
 
 /** What won instead. */
@@ -46,7 +49,8 @@ export interface Result {
   /** Members that newer edits of others had changed. */
   lost?: string[];
   winner?: Winner;
-  error?: { code: string; message: string };
+  /** `lastId`: the last id of this client, if the edit's was not greater. */
+  error?: { code: string; message: string; lastId?: number };
 }
 
 /** An edit, and what became of it. */
@@ -69,6 +73,10 @@ export interface Meta {
   client: string;
   /** The last id that was given to an edit. */
   lastId: number;
+  /** What is added to ids when they are sent. */
+  shift: number;
+  /** Whether the server has accepted an id of this storage. */
+  isAccepted: boolean;
   /** The last time that was given to an edit. */
   lastTs: number;
   /** How far the server's clock is ahead of this device's. */
@@ -76,6 +84,16 @@ export interface Meta {
   /** Up to where changes are known. */
   cursor: string;
   generation: number;
+  /** The edits in the queue. */
+  queueEdits: number;
+  /** Their bytes. */
+  queueBytes: number;
+}
+
+/** The next edits to send. */
+export interface Chunk {
+  edits: Pending[];
+  shift: number;
 }
 
 /** What a response says about the time. */
@@ -99,16 +117,23 @@ export interface Page {
 export interface Store {
   /** What is stored once; at the first time this, with a client of this name. */
   meta(first: Meta): Promise<Meta>;
-  /** Queues an edit of a document: `make` gives it its id and time. */
+  /** Queues an edit of a document: `make` gives it its id and time, or throws. */
   append(key: string, make: (meta: Meta, row: Row | undefined) => Pending): Promise<Pending>;
   /** The lowest ids of the queue. */
-  first(count: number): Promise<Pending[]>;
+  first(count: number): Promise<Chunk>;
   /** All of the queue; only edits of one document if a key is given. */
   queue(key?: string): Promise<Pending[]>;
   row(key: string): Promise<Row | undefined>;
   rows(prefix: string): Promise<Row[]>;
-  /** Removes edits from the queue, changes the documents that they were about, and remembers the clock of the server. */
-  settle(settled: Settled[], clock?: Clock): Promise<void>;
+  /**
+   * Removes edits from the queue, changes the documents that they were about, stores the results as reports, and remembers the clock of
+   * the server. Returns what it has settled: not what was settled before, nor what is sent again with other ids.
+   */
+  settle(settled: Settled[], clock?: Clock): Promise<Settled[]>;
+  /** The results that are not reported yet. */
+  reports(): Promise<Settled[]>;
+  /** Removes results that were reported. */
+  reported(ids: number[]): Promise<void>;
   /** Applies a page of changes, and remembers its cursor. */
   page(page: Page): Promise<void>;
   close(): void;

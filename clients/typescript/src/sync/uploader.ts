@@ -3,10 +3,8 @@
 
 import { KeysteadError, events, type Http } from "../http.js";
 import { Backoff } from "./backoff.js";
-import type { Page, Pending, Result, Settled, Store } from "./types.js";
-
-/** Edits in one request: the server's bound. */
-const CHUNK = 50;
+import { CHUNK_EDITS_MAX } from "./bounds.js";
+import type { Chunk, Meta, Page, Result, Settled, Store } from "./types.js";
 
 /** Statuses after which a request is sent again as it is, besides those of the server's failures. */
 const AGAIN = [0, 401, 403, 404, 405, 408, 421, 425, 429];
@@ -26,12 +24,15 @@ interface Sent {
 export interface UploaderOptions {
   http: Http;
   store: Store;
-  client: string;
+  /** What the store begins with. */
+  first: Meta;
   prefix: string;
   isLive: boolean;
   intervalMs: number;
   backoff: Backoff;
-  onSettled: (settled: Settled[]) => void;
+  /** Before each attempt. */
+  onBegin: () => Promise<void>;
+  onSettled: (settled: Settled[]) => Promise<void>;
   onChanged: (keys: string[] | null) => void;
   onState: (error: Error | undefined, skewMs: number | undefined) => void;
 }
@@ -40,17 +41,10 @@ export class Uploader {
   readonly #options: UploaderOptions;
   #wake: (() => void) | undefined;
   #isAwake = true;
-  /** The cursor of the last page. */
-  #cursor = "";
-  #chunk = CHUNK;
+  #chunk = CHUNK_EDITS_MAX;
 
   constructor(options: UploaderOptions) {
     this.#options = options;
-  }
-
-  /** Continues at this cursor. */
-  begin(cursor: string): void {
-    this.#cursor = cursor;
   }
 
   /** Starts an attempt now, also if it waits after a failure. */
@@ -71,6 +65,7 @@ export class Uploader {
         this.#isAwake = false;
         let waitMs = intervalMs;
         try {
+          await this.#options.onBegin();
           const isDone = await this.#upload(signal);
           await this.#fetchAll(signal);
           if (isDone) backoff.reset();
@@ -107,59 +102,59 @@ export class Uploader {
   async #upload(signal: AbortSignal): Promise<boolean> {
     for (;;) {
       const chunk = await this.#options.store.first(this.#chunk);
-      if (chunk.length === 0) return true;
+      if (chunk.edits.length === 0) return true;
       const { settled, sent } = await this.#send(chunk, signal);
       if (settled.length < sent) return false;
       // One that was rejected as a whole is among the next few.
-      this.#chunk = Math.min(CHUNK, this.#chunk * 2);
+      this.#chunk = Math.min(CHUNK_EDITS_MAX, this.#chunk * 2);
     }
   }
 
   /** Sends a chunk, and returns what was settled of it. */
-  async #send(chunk: Pending[], signal: AbortSignal): Promise<Sent> {
-    const { http, client, store } = this.#options;
+  async #send({ edits, shift }: Chunk, signal: AbortSignal): Promise<Sent> {
+    const { http, first, store } = this.#options;
     const begin = Date.now();
-    const items = chunk.map(({ tab: _, ...item }) => item);
+    const items = edits.map(({ tab: _tab, bytes: _bytes, ...item }) => ({ ...item, id: item.id + shift }));
     let response: Response;
     try {
-      response = await http.json<Response>("/sync", { method: "POST", body: { client, client_ts: begin, items }, signal });
+      const body = { client: first.client, client_ts: begin, items };
+      response = await http.json<Response>("/sync", { method: "POST", body, signal });
     } catch (error) {
-      return await this.#invalid(chunk, error, signal);
+      return await this.#invalid({ edits, shift }, error, signal);
     }
     const results = new Map(response.results.map((result) => [result.id, result]));
-    const settled: Settled[] = [];
-    for (const edit of chunk) {
-      const result = results.get(edit.id);
-      if (result !== undefined && result.status !== "retry") settled.push({ edit, result });
+    const answered: Settled[] = [];
+    for (const edit of edits) {
+      const result = results.get(edit.id + shift);
+      if (result !== undefined && result.status !== "retry") answered.push({ edit, result: { ...result, id: edit.id } });
     }
     // The middle of the way to the server and back.
     const offsetMs = response.server_ts - (begin + Date.now()) / 2;
-    await store.settle(settled, { offsetMs: Math.round(offsetMs), serverTs: response.server_ts });
+    const settled = await store.settle(answered, { offsetMs: Math.round(offsetMs), serverTs: response.server_ts });
+    await this.#report(settled);
     this.#options.onState(undefined, response.skew_ms ?? 0);
-    this.#report(settled);
-    return { settled, sent: chunk.length };
+    return { settled, sent: edits.length };
   }
 
   /** A request that the server rejects as a whole: smaller ones find the edit that it is about, so that the others are not held back. */
-  async #invalid(chunk: Pending[], error: unknown, signal: AbortSignal): Promise<Sent> {
+  async #invalid({ edits, shift }: Chunk, error: unknown, signal: AbortSignal): Promise<Sent> {
     const isInvalid =
       error instanceof KeysteadError && error.status >= 400 && error.status < 500 && !AGAIN.includes(error.status);
     if (!isInvalid) throw error;
-    const [only] = chunk;
-    if (chunk.length > 1 || only === undefined) {
-      this.#chunk = Math.ceil(chunk.length / 2);
-      return this.#send(chunk.slice(0, this.#chunk), signal);
+    const [only] = edits;
+    if (edits.length > 1 || only === undefined) {
+      this.#chunk = Math.ceil(edits.length / 2);
+      return this.#send({ edits: edits.slice(0, this.#chunk), shift }, signal);
     }
     const reason = { code: error.code, message: error.message };
-    const settled: Settled[] = [{ edit: only, result: { id: only.id, status: "refused", error: reason } }];
-    await this.#options.store.settle(settled);
-    this.#report(settled);
+    const settled = await this.#options.store.settle([{ edit: only, result: { id: only.id, status: "refused", error: reason } }]);
+    await this.#report(settled);
     return { settled, sent: 1 };
   }
 
-  #report(settled: Settled[]): void {
+  async #report(settled: Settled[]): Promise<void> {
     if (settled.length === 0) return;
-    this.#options.onSettled(settled);
+    await this.#options.onSettled(settled);
     this.#options.onChanged([...new Set(settled.map(({ edit }) => edit.key))]);
   }
 
@@ -167,10 +162,11 @@ export class Uploader {
   async #fetchAll(signal: AbortSignal): Promise<void> {
     const { http, prefix, store } = this.#options;
     for (;;) {
-      const query = `since=${encodeURIComponent(this.#cursor)}&prefix=${encodeURIComponent(prefix)}`;
+      // Another tab may have led in between, and fetched more.
+      const { cursor } = await store.meta(this.#options.first);
+      const query = `since=${encodeURIComponent(cursor)}&prefix=${encodeURIComponent(prefix)}`;
       const page = await http.json<Page>(`/sync?${query}`, { signal });
       await store.page(page);
-      this.#cursor = page.cursor;
       const isAny = page.changes.length > 0 || page.complete;
       if (isAny) this.#options.onChanged(page.complete ? null : page.changes.map((change) => change.key));
       if (!page.more) return;

@@ -52,16 +52,18 @@ impl ClientRecord {
             Some(entry) if entry.fingerprint == mutation.fingerprint() => {
                 Known::Settled(entry.settled.clone())
             }
-            Some(_) => Known::Invalid(Settled::rejected(
+            Some(_) => Known::Invalid(Settled::passed(
                 code::ID_REUSED,
                 format!("another mutation had the id {}: ids are never used again", mutation.id),
+                self.last,
             )),
-            None => Known::Invalid(Settled::rejected(
+            None => Known::Invalid(Settled::passed(
                 code::ID_GOES_BACK,
                 format!(
                     "the id {} goes back: {} was settled already, and this one is not known",
                     mutation.id, self.last
                 ),
+                self.last,
             )),
         }
     }

@@ -137,6 +137,9 @@ pub struct Reason {
     pub code: String,
     /// For people.
     pub message: String,
+    /// The last id of the client in this slot, if that of the mutation was not greater: the next one has to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_id: Option<u64>,
 }
 
 /// The codes of reasons that are not error codes of the store.
@@ -187,7 +190,7 @@ impl Settled {
     /// Without a change, for a reason.
     #[must_use]
     pub fn because(status: Status, code: &str, message: impl Into<String>) -> Settled {
-        let error = Some(Reason { code: code.to_owned(), message: message.into() });
+        let error = Some(Reason { code: code.to_owned(), message: message.into(), last_id: None });
         Settled { status, version: None, ts: None, clamped: false, lost: Vec::new(), error }
     }
 
@@ -195,6 +198,13 @@ impl Settled {
     #[must_use]
     pub fn rejected(code: &str, message: impl Into<String>) -> Settled {
         Settled::because(Status::Rejected, code, message)
+    }
+
+    /// Rejected because its id was passed already.
+    #[must_use]
+    pub fn passed(code: &str, message: String, last_id: u64) -> Settled {
+        let error = Some(Reason { code: code.to_owned(), message, last_id: Some(last_id) });
+        Settled { error, ..Settled::rejected(code, "") }
     }
 
     /// Whether the client may remove it from its queue.

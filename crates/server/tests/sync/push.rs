@@ -82,6 +82,8 @@ fn invalid_requests_change_nothing() {
     assert_eq!(code(&mut http, json!({ "id": 10, "key": "k", "ts": 1 })), "bad_request");
     assert_eq!(code(&mut http, set(10, "k", "f", json!(1))), "id_reused", "its id is settled");
     assert_eq!(code(&mut http, set(3, "k", "f", json!(1))), "id_goes_back");
+    let passed = http.sync("c", &[set(3, "k", "f", json!(1))]);
+    assert_eq!(passed["results"][0]["error"]["lastId"], 10, "the next id has to be greater");
     assert_eq!(http.get("/kv").text(), "[]\n");
     assert_eq!(http.ask("DELETE", "/sync", &[], b"").status, 405);
 }

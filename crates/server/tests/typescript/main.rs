@@ -1,5 +1,5 @@
-//! The TypeScript client in `clients/typescript` against the real server: its types, its tests in Node and in a Worker, and the demo
-//! page in a real Chromium.
+//! The TypeScript client in `clients/typescript` against the real server: its types, its tests in Node, Deno and a Worker, the demo
+//! page in a real Chromium, and the package as npm packs it.
 //!
 //! It is compiled in a copy of the package in `target/typescript`, with the packages of `target/peers`. What is not installed is
 //! skipped with the reason, unless `REQUIRE=` names it; `./test` installs all of it.
@@ -25,6 +25,7 @@ const NO_NODE: &str = "node is not installed (apt-get install nodejs npm)";
 const NO_PACKAGES: &str = "the client's packages are not installed (npm install --prefix target/peers typescript idb playwright-core)";
 const NO_CHROMIUM: &str = "Chromium is not installed (apt-get install chromium)";
 
+const NO_DENO: &str = "Deno is not installed (npm install --prefix target/peers deno)";
 const NO_WORKERD: &str = "Miniflare is not installed (npm install --prefix target/peers miniflare)";
 
 /// Debian's.
@@ -35,15 +36,22 @@ const CHROMIUM: &str = "/usr/bin/chromium";
 enum Needs {
     Nothing,
     Chromium,
+    Deno,
     Workerd,
 }
 
 /// The tests of the package.
-const SCRIPTS: [(&str, &str, Needs); 4] = [
+const SCRIPTS: [(&str, &str, Needs); 10] = [
     ("typescript-client", "tests/client.test.mjs", Needs::Nothing),
+    ("typescript-device", "tests/device.test.mjs", Needs::Nothing),
+    ("typescript-histories", "tests/histories.test.mjs", Needs::Nothing),
     ("typescript-tokens", "tests/tokens.test.mjs", Needs::Nothing),
+    ("typescript-package", "tests/package.test.mjs", Needs::Nothing),
+    ("typescript-deno", "tests/deno.test.mjs", Needs::Deno),
     ("typescript-workers", "tests/workers.test.mjs", Needs::Workerd),
     ("typescript-chromium", "tests/browser.test.mjs", Needs::Chromium),
+    ("typescript-reports", "tests/reports.test.mjs", Needs::Chromium),
+    ("typescript-triggers", "tests/triggers.test.mjs", Needs::Chromium),
 ];
 
 fn main() -> ExitCode {
@@ -70,8 +78,9 @@ fn missing(needs: Needs) -> Option<&'static str> {
     }
     match needs {
         Needs::Chromium if !Path::new(CHROMIUM).is_file() => Some(NO_CHROMIUM),
+        Needs::Deno if !has("deno") => Some(NO_DENO),
         Needs::Workerd if !has("miniflare") => Some(NO_WORKERD),
-        Needs::Nothing | Needs::Chromium | Needs::Workerd => None,
+        Needs::Nothing | Needs::Chromium | Needs::Deno | Needs::Workerd => None,
     }
 }
 

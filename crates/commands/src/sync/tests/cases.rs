@@ -53,6 +53,9 @@ fn ids_that_go_back_or_are_reused_change_nothing() {
     );
     let reused = one(&mut keys, "a", set(9, "x", json!(3), NOW.0), NOW);
     assert_eq!(reason(&reused.settled), code::ID_REUSED);
+    for passed in [goes_back, reused] {
+        assert_eq!(passed.settled.error.unwrap().last_id, Some(9), "the next id has to be greater");
+    }
     assert_eq!(keys.revision(), revision);
     assert_eq!(
         status(&mut keys, "b", set(1, "y", json!(3), NOW.0), NOW),

@@ -62,8 +62,13 @@ fn request_schema() -> Shape {
 }
 
 fn result_schema() -> Shape {
-    let error =
-        part::required(part::closed(), [("code", part::string().into()), ("message", part::string().into())]);
+    let error = part::required(
+        part::closed().property("lastId", part::between(1, ID_MAX)),
+        [("code", part::string().into()), ("message", part::string().into())],
+    )
+    .description(Some(
+        "`lastId`: the last id of this client in the slot of the key, if that of the item was not greater.",
+    ));
     let winner = part::required(
         part::closed()
             .property(name::VALUE, part::anything())

@@ -46,7 +46,11 @@ fn result(id: u64, outcome: Outcome) -> Value {
         result.insert("winner".to_owned(), shown(winner));
     }
     if let Some(error) = settled.error {
-        result.insert("error".to_owned(), json!({ "code": error.code, "message": error.message }));
+        let mut shown = json!({ "code": error.code, "message": error.message });
+        if let Some(last_id) = error.last_id {
+            shown["lastId"] = json!(last_id);
+        }
+        result.insert("error".to_owned(), shown);
     }
     Value::Object(result)
 }
