@@ -13,10 +13,10 @@ pub(crate) const HELD_BYTES: usize = 24 * 1024 * 1024;
 /// Most bytes that one transaction may change. Over it, it is rolled back with an error.
 pub(crate) const CHANGE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Keys and fields that one alarm reclaims. The next alarm follows at once.
+/// Keys and fields that one alarm reclaims. While there are more, the next alarm follows at once.
 pub(crate) const RECLAIM_SLICE: usize = 1000;
 
-/// The shortest time between two alarms that reclaim: each is billed as a request, and nobody sees what they remove.
+/// How long what has expired waits at least for the first alarm that reclaims it: each is billed as a request, and nobody sees what they remove.
 pub(crate) const RECLAIM_INTERVAL_MS: u64 = 10_000;
 
 /// Most channels or patterns of one subscription. More get `400`.
@@ -104,7 +104,7 @@ pub(crate) const STORE_PAUSE_MS_MAX: u64 = 64;
 /// The shortest time between two deletions of records on D1 that may be reclaimed, by one isolate.
 pub(crate) const STORE_SWEEP_EVERY_MS: u64 = 60_000;
 
-/// Most records that are deleted at once. The others follow the next time.
+/// Most records that are deleted at once. In an object the others follow at once, on D1 the next time.
 pub(crate) const STORE_SWEEP_ROWS_MAX: u32 = 1000;
 
 /// Seconds for which Workers KV may answer reads in one location from its cache: the shortest that it accepts.

@@ -3,6 +3,8 @@
 //! Invariant: whatever a request changes is one transaction of the rows. When it is undone, or the platform rejects it, the keyspace is as the
 //! rows are.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use keystead_commands::ctx::{Dialect, Publication, Rights};
@@ -36,14 +38,17 @@ pub(crate) struct Database {
     pub(crate) random: Random,
     pub(crate) session: Session,
     figures: Figures,
-    /// When the next alarm is due, as far as it is known.
-    alarm: Millis,
+    alarm: Alarm,
     effects: Vec<Effect>,
     /// The last sync token.
     token: u64,
     /// Which of the objects of the database this is.
     pub(crate) object: ShardId,
 }
+
+/// When the alarm of the object is due. It outlives its database, which may be opened again; nothing while the platform was not asked, as after a
+/// waking.
+pub(crate) type Alarm = Rc<Cell<Option<Millis>>>;
 
 /// Whether a transaction's changes stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +122,7 @@ impl Database {
         state: &State,
         objects: usize,
         sinks: impl Iterator<Item = &'a Definition>,
+        alarm: Alarm,
     ) -> Result<Database> {
         let sinks: Vec<Definition> = sinks.cloned().collect();
         let storage = state.storage();
@@ -137,7 +143,7 @@ impl Database {
             Ok(())
         })?;
         let newest = if sinks.is_empty() { 0 } else { pending::newest(&mut beside)? };
-        let watch = Watch::of(&sinks, waiting, newest);
+        let watch = Watch::of(sinks, waiting, newest);
         let keys = prepared(Keyspace::on_demand(Box::new(sql))?);
         let hub = Arc::new(Hub::new(Box::new(EdgeHost { objects })));
         let session = Session::new(hub.clients.unlisted(String::new(), now()), true);
@@ -145,8 +151,7 @@ impl Database {
         let random = Random::new(seed);
         // Above those of earlier lives of the object.
         let token = now().0 << 10;
-        let (alarm, effects) = (Millis::NEVER, Vec::new());
-        let keys = Some(keys);
+        let (keys, effects) = (Some(keys), Vec::new());
         let mut open = Database {
             storage,
             sql: beside,
@@ -234,7 +239,7 @@ impl Database {
         }
     }
 
-    /// Sets the alarm for reclaiming.
+    /// Sets the alarm for reclaiming what is due then.
     fn wake_at(&mut self, due: Millis) {
         if due == Millis::NEVER {
             return;
@@ -246,23 +251,25 @@ impl Database {
     pub(crate) fn wake_exactly(&mut self, at: Millis) {
         // The platform takes no time that has long passed.
         let at = at.max(now());
-        if at < self.alarm {
-            self.alarm = at;
+        if at < self.alarm.get().unwrap_or(Millis::NEVER) {
+            self.alarm.set(Some(at));
             // The output gate waits for it, as for every write.
             let _ = self.storage.set_alarm(at.0 as f64);
         }
     }
 
-    /// Reclaims a slice of what is expired, and sets the next alarm.
+    /// Reclaims a slice of what is expired, and sets the next alarm: at once while there may be more.
     pub(crate) fn reclaim(&mut self) -> Result<()> {
-        self.alarm = Millis::NEVER;
-        let due = self.transact(|open| {
-            let mut budget = RECLAIM_SLICE;
-            let due = open.keys.reclaim(open.now, &mut budget).and_then(|()| open.keys.next_due());
+        let (due, left) = self.transact(|open| {
+            let mut left = RECLAIM_SLICE;
+            let due = open.keys.reclaim(open.now, &mut left).and_then(|()| open.keys.next_due());
             let completion = Completion::commit_if(due.is_ok());
-            (due, completion)
+            (due.map(|due| (due, left)), completion)
         })??;
-        self.wake_at(due);
+        match left {
+            0 => self.wake_exactly(due),
+            _ => self.wake_at(due),
+        }
         Ok(())
     }
 
@@ -278,14 +285,16 @@ impl Database {
     }
 
     /// Executes statements of a compute service as one transaction, whose last value says whether rows were written. What is held
-    /// is read again then.
+    /// is read again then, and sinks get what was noted.
     pub(crate) fn execute<T>(&mut self, run: impl FnOnce(&ObjectSql) -> Result<(T, bool)>) -> Result<T> {
         let sql = ObjectSql::beside(self.storage.sql(), self.figures.clone());
         let (mut run, mut result) = (Some(run), None);
+        let (beside, mut figures) = (&mut self.sql, self.watch.figures);
         in_transaction(&self.storage, &mut || {
             let Some(run) = run.take() else { return Err(failed("a transaction ran twice")) };
-            result = Some(run(&sql)?);
-            Ok(())
+            let (value, has_written) = run(&sql)?;
+            result = Some((value, has_written));
+            if has_written { figures.count(beside) } else { Ok(()) }
         })?;
         let (value, has_written) = result.ok_or_else(|| failed("a transaction did not run"))?;
         if let Some(keys) = self.keys.take_if(|_| has_written) {
@@ -293,6 +302,11 @@ impl Database {
             let due = keys.next_due()?;
             self.keys = Some(keys);
             self.wake_at(due);
+        }
+        if figures.has_noted_since(&self.watch.figures) {
+            self.watch.figures = figures;
+            let due = sinks_due(&mut self.sql, self.watch.sinks())?;
+            self.wake_exactly(due);
         }
         Ok(value)
     }
@@ -351,6 +365,10 @@ fn in_transaction(storage: &ObjectStorage, run: &mut dyn FnMut() -> Result<()>) 
     });
     match (done, failure) {
         (_, Some(error)) => Err(error),
+        // After a panic in the transaction nothing may run any more: what is in memory is half done.
+        (Err(error), None) if error.has_type::<js_sys::WebAssembly::RuntimeError>() => {
+            wasm_bindgen::throw_val(error)
+        }
         (Err(error), None) => Err(failed(&text_of(&error))),
         (Ok(_), None) => Ok(()),
     }

@@ -2,12 +2,15 @@
 
 use http::request::Parts;
 use http::{Method, StatusCode};
-use keystead_http_api::{code, cors, upstash};
+use keystead_core::{Code, Error};
+use keystead_http_api::upstash::WRONG_TOKEN;
+use keystead_http_api::{code, cors};
 use worker::{Context, Env, Request, Response, event};
 
 use crate::exchange::{JSON, Reply, head_of};
 use crate::settings::{self, Denied};
-use crate::{bounds::BODY_BYTES_MAX, spread, statements, store};
+use crate::sql::failed;
+use crate::{bounds::BODY_BYTES_MAX, spread, statements, store, upstash};
 
 /// The binding of the objects.
 pub(crate) const DATABASE: &str = "DATABASE";
@@ -84,9 +87,35 @@ async fn fetch(request: Request, env: Env, _: Context) -> worker::Result<Respons
         (None, Ok(count)) => match store::Route::of(&head) {
             Some(route) => store::fetch(route, request, &env, head).await,
             None if count > 1 => spread::fetch(&env, request, &head, count).await,
-            None => env.durable_object(DATABASE)?.get_by_name(OBJECT)?.fetch_with_request(request).await,
+            None => call(&env, DATABASE, OBJECT, request, &head).await,
         },
     }
+}
+
+/// The response of an object. Where the platform has none, its words are an error in the form of the API.
+pub(crate) async fn call(
+    env: &Env,
+    binding: &str,
+    name: &str,
+    request: Request,
+    head: &Parts,
+) -> worker::Result<Response> {
+    let called = env.durable_object(binding)?.get_by_name(name)?.fetch_with_request(request).await;
+    let Err(error) = called else { return called };
+    let words = error.to_string();
+    let error = match failed(&words) {
+        // The platform has undone all that the request has changed.
+        full if full.code() == Code::OutOfMemory => full,
+        _ => Error::unknown(
+            Code::StoreUnavailable,
+            format!("the object does not reply, and may have run this: {words}"),
+        ),
+    };
+    match Api::of(head.uri.path()) {
+        Api::Upstash => upstash::failed(error),
+        _ => Reply::broken(&error),
+    }
+    .into_response(head)
 }
 
 /// The response of a request that needs no object.
@@ -110,7 +139,7 @@ pub(crate) fn before(env: &Env, head: &Parts) -> Option<Reply> {
         }
         Err(Denied::Wrong) => {
             let words = match api {
-                Api::Upstash => upstash::WRONG_TOKEN,
+                Api::Upstash => WRONG_TOKEN,
                 _ => "send the token in a header: Authorization: Bearer TOKEN",
             };
             let mut reply = api.error(StatusCode::UNAUTHORIZED, code::UNAUTHORIZED, words);

@@ -1,11 +1,12 @@
 //! Keystead inside a Cloudflare Durable Object: the commands, documents and limits of the server, on the object's own SQLite.
 //!
 //! ```text
-//! request -> Worker: token, route -> Durable Object: one transaction -> rows -> response, when the rows are durable
+//! request -> entry.js -> Worker: token, route -> Durable Object: one transaction -> rows -> response, when the rows are durable
 //! ```
 //!
 //! | To find                                       | open          |
 //! |-----------------------------------------------|---------------|
+//! | the module again after a panic                | `entry.js`    |
 //! | what the Worker does before an object is woken | `gate`       |
 //! | the Durable Object, and its alarm             | `object`      |
 //! | a database of several objects                 | `spread`      |
@@ -19,6 +20,7 @@
 //! | write-behind to D1                            | `buffer`      |
 //! | statements of compute services                | `statements`  |
 //! | D1, Workers KV and objects as stores          | `store`       |
+//! | faults that tests switch on                   | `faults`      |
 //! | requests and responses of the platform        | `exchange`    |
 //! | tokens and policies, from secrets and variables | `settings`  |
 //!
@@ -30,6 +32,7 @@ mod buffer;
 mod database;
 mod events;
 mod exchange;
+mod faults;
 mod gate;
 mod kv;
 mod limit;

@@ -7,17 +7,16 @@ use std::cell::{OnceCell, RefCell};
 
 use http::request::Parts;
 use keystead_commands::ctx::Rights;
-use keystead_core::Result;
+use keystead_core::{Millis, Result};
 use keystead_http_api::upstash::SYNC_TOKEN;
-use keystead_model::keyspace::Expire;
 use worker::{DurableObject, Env, Request, Response, State, durable_object};
 
 use crate::buffer::{self, Buffer, routes};
-use crate::database::{Completion, Database as Open, now, sinks_due};
+use crate::database::{Alarm, Database as Open, now, sinks_due};
 use crate::exchange::{Reply, body_of, head_of};
 use crate::gate::{self, Api};
 use crate::limit::Policies;
-use crate::{kv, limit, settings, spread, statements, upstash};
+use crate::{faults, kv, limit, settings, spread, statements, upstash};
 
 /// Rows that a request has read and written, and how many it may read and write: what the platform bills.
 pub(crate) const ROWS_READ: &str = "keystead-rows-read";
@@ -30,6 +29,7 @@ pub struct Database {
     pub(crate) env: Env,
     buffers: OnceCell<Vec<Buffer>>,
     open: RefCell<Option<Open>>,
+    alarm: Alarm,
     policies: RefCell<Option<Policies>>,
 }
 
@@ -47,6 +47,7 @@ impl DurableObject for Database {
             env,
             buffers: OnceCell::new(),
             open: RefCell::default(),
+            alarm: Alarm::default(),
             policies: RefCell::default(),
         }
     }
@@ -61,6 +62,7 @@ impl DurableObject for Database {
         let Some(body) = body_of(&mut request, &head).await? else {
             return api.too_large().into_response(&head);
         };
+        self.learn_alarm().await?;
         let rights =
             settings::rights_of(&self.env, &head.headers, head.uri.query()).unwrap_or(Rights::ReadOnly);
         let arrived = Arrived { head: &head, body: &body, rights };
@@ -72,6 +74,8 @@ impl DurableObject for Database {
     }
 
     async fn alarm(&self) -> worker::Result<Response> {
+        // The platform has one alarm, and this was it.
+        self.alarm.set(Some(Millis::NEVER));
         let reclaimed = self.with_open(|open| open.reclaim()).and_then(|done| done);
         self.flush_what_is_due().await;
         let woken = self.wake_for_sinks();
@@ -84,30 +88,20 @@ impl DurableObject for Database {
 }
 
 impl Database {
-    /// Faults, where a test has switched them on: a panic in a transaction, the loss of D1's next reply.
-    fn fault(&self, path: &str) {
-        if !path.starts_with("/fault/") || self.env.var("FAULTS").is_err() {
-            return;
+    /// Asks the platform for the alarm, once in each life of the object: an earlier life may have set it.
+    async fn learn_alarm(&self) -> worker::Result<()> {
+        if self.alarm.get().is_none() {
+            let due = self.state.storage().get_alarm().await?;
+            // Meanwhile another request may have set one.
+            if self.alarm.get().is_none() {
+                self.alarm.set(Some(due.map_or(Millis::NEVER, |due| Millis(due.max(0) as u64))));
+            }
         }
-        if path == "/fault/reply" {
-            self.buffers().unwrap_or_default().iter().for_each(|one| one.loses_reply.set(true));
-        }
-        if path != "/fault/panic" {
-            return;
-        }
-        let _ = self.with_open(|open| {
-            open.transact(|open| {
-                let put = open.keys.set_str(b"fault", b"x".as_slice().into(), Expire::Keep, open.now);
-                let written = open.keys.write_rows();
-                panic!("a fault that a test asked for, after {put:?} and {written:?}");
-                #[allow(unreachable_code, reason = "the type of the transaction")]
-                ((), Completion::Undo)
-            })
-        });
+        Ok(())
     }
 
     fn respond(&self, api: Api, request: &Arrived<'_>) -> Reply {
-        self.fault(request.head.uri.path());
+        faults::cause(self, request.head.uri.path());
         let answered = self.with_open(|open| {
             open.object = spread::number_of(request.head);
             let mut reply = match api {
@@ -173,8 +167,9 @@ impl Database {
         let mut open = self.open.borrow_mut();
         if open.as_ref().is_none_or(Open::is_lost) {
             let objects = spread::objects(&self.env)?;
-            *open =
-                Some(Open::open(&self.state, objects, self.buffers()?.iter().map(|one| &one.definition))?);
+            let sinks = self.buffers()?.iter().map(|one| &one.definition);
+            *open = Some(Open::open(&self.state, objects, sinks, Alarm::clone(&self.alarm))?);
+            faults::opened(self);
         }
         match &mut *open {
             Some(open) => Ok(run(open)),

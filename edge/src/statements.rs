@@ -5,7 +5,7 @@
 
 use http::request::Parts;
 use http::{Method, StatusCode};
-use keystead_core::{Code, Error, Outcome as ErrorOutcome, Result};
+use keystead_core::{Code, Error, Outcome as ErrorOutcome};
 use keystead_http_api::statements::{
     Expectation, Failure, Item, Mismatch, Outcome, Outcomes, Request, Row, Rows, Statement, Value,
 };
@@ -26,6 +26,12 @@ const WRITERS: &str = "CREATE TABLE IF NOT EXISTS writers (
         sequence INTEGER NOT NULL,
         at INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID";
+
+/// The code of what `keystead storage` refuses with the same one.
+const FORBIDDEN: &str = "forbidden";
+
+/// A result whose error is part of the response.
+type Refused<T> = Result<T, Failure>;
 
 /// The response of a request that is not authorised, or has another method.
 pub(crate) fn before(env: &Env, head: &Parts) -> Option<Reply> {
@@ -76,6 +82,7 @@ fn status_of(outcome: &Outcome) -> StatusCode {
     match outcome {
         Outcome::Results(_) => StatusCode::OK,
         Outcome::Conflict(_) => StatusCode::CONFLICT,
+        Outcome::Error(Failure { code, .. }) if code == FORBIDDEN => StatusCode::FORBIDDEN,
         Outcome::Error(Failure { code, .. }) => {
             let known = Code::ALL.iter().find(|known| known.as_str() == code);
             known.map_or(StatusCode::BAD_REQUEST, |known| status::of(*known))
@@ -85,32 +92,46 @@ fn status_of(outcome: &Outcome) -> StatusCode {
 
 /// Executes an item in a transaction of its own.
 fn execute(database: &mut Database, item: &Item) -> Outcome {
+    let mut refused = None;
     let executed = database.execute(|sql| {
         sql.statement(WRITERS, &[])?;
         let mut left = Left { rows: STATEMENT_ROWS_MAX, bytes: RESPONSE_BYTES_MAX };
-        let mut mismatches = Vec::with_capacity(item.expect.len());
-        for Expectation { sql: text, params, rows, otherwise } in &item.expect {
-            let found = left.run(sql, text, params)?.rows;
-            mismatches.push(match is_expected(&found, rows) {
-                true => None,
-                false => Some(Mismatch { rows: found, otherwise: left.all(sql, otherwise)? }),
-            });
-        }
-        if mismatches.iter().any(Option::is_some) {
-            return Ok((Outcome::Conflict(mismatches), false));
-        }
-        let results = left.all(sql, &item.statements)?;
-        let has_written = results.iter().any(|result| result.changes > 0);
-        Ok((Outcome::Results(results), has_written))
-    });
-    executed.unwrap_or_else(|error| {
-        let is_unknown = error.outcome() == ErrorOutcome::Unknown;
-        Outcome::Error(Failure {
-            code: error.code().as_str().to_owned(),
-            message: error.message().to_owned(),
-            outcome: is_unknown.then(|| "unknown".to_owned()),
+        left.item(sql, item).map_err(|failure| {
+            let error = Error::new(Code::BadRequest, failure.message.clone());
+            refused = Some(failure);
+            error
         })
-    })
+    });
+    executed.unwrap_or_else(|error| Outcome::Error(refused.unwrap_or_else(|| failure_of(&error))))
+}
+
+fn failure_of(error: &Error) -> Failure {
+    let is_unknown = error.outcome() == ErrorOutcome::Unknown;
+    failure(error.code().as_str(), error.message(), is_unknown.then_some("unknown"))
+}
+
+fn failure(code: &str, message: &str, outcome: Option<&str>) -> Failure {
+    Failure { code: code.to_owned(), message: message.to_owned(), outcome: outcome.map(str::to_owned) }
+}
+
+/// Why the platform has refused a statement, with the codes of `keystead storage`.
+fn refused(error: &Error) -> Failure {
+    const OF_THE_STATEMENT: [&str; 5] =
+        ["SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_RANGE", "SQLITE_READONLY"];
+    let words = error.message();
+    match error.code() {
+        Code::StoreUnavailable if ["SQLITE_AUTH", "not authorized"].iter().any(|why| words.contains(why)) => {
+            forbidden()
+        }
+        Code::StoreUnavailable if OF_THE_STATEMENT.iter().any(|code| words.contains(code)) => {
+            failure(Code::BadRequest.as_str(), words, None)
+        }
+        _ => failure_of(error),
+    }
+}
+
+fn forbidden() -> Failure {
+    failure(FORBIDDEN, "a statement may only read and write rows of this database, one at a time", None)
 }
 
 fn is_expected(found: &[Row], expected: &[Row]) -> bool {
@@ -127,21 +148,37 @@ struct Left {
 }
 
 impl Left {
-    fn all(&mut self, sql: &ObjectSql, statements: &[Statement]) -> Result<Vec<Rows>> {
+    /// The outcome of an item, and whether it has written.
+    fn item(&mut self, sql: &ObjectSql, item: &Item) -> Refused<(Outcome, bool)> {
+        let mut mismatches = Vec::with_capacity(item.expect.len());
+        for Expectation { sql: text, params, rows, otherwise } in &item.expect {
+            let found = self.run(sql, text, params)?.rows;
+            mismatches.push(match is_expected(&found, rows) {
+                true => None,
+                false => Some(Mismatch { rows: found, otherwise: self.all(sql, otherwise)? }),
+            });
+        }
+        if mismatches.iter().any(Option::is_some) {
+            return Ok((Outcome::Conflict(mismatches), false));
+        }
+        let results = self.all(sql, &item.statements)?;
+        let has_written = results.iter().any(|result| result.changes > 0);
+        Ok((Outcome::Results(results), has_written))
+    }
+
+    fn all(&mut self, sql: &ObjectSql, statements: &[Statement]) -> Refused<Vec<Rows>> {
         statements.iter().map(|statement| self.run(sql, &statement.sql, &statement.params)).collect()
     }
 
-    fn run(&mut self, sql: &ObjectSql, text: &str, params: &[Value]) -> Result<Rows> {
+    fn run(&mut self, sql: &ObjectSql, text: &str, params: &[Value]) -> Refused<Rows> {
         check(text)?;
-        let (rows, changes) = sql.statement(text, params)?;
+        let (rows, changes) = sql.statement(text, params).map_err(|error| refused(&error))?;
         let bytes: usize = rows.iter().flatten().map(|value| value.bytes() + 16).sum();
         match (self.rows.checked_sub(rows.len()), self.bytes.checked_sub(bytes)) {
             (Some(rows), Some(bytes)) => *self = Left { rows, bytes },
             _ => {
-                return Err(Error::new(
-                    Code::TooLarge,
-                    "the rows of an item are too large: read fewer at a time",
-                ));
+                let words = "the rows of an item are too large: read fewer at a time";
+                return Err(failure(Code::TooLarge.as_str(), words, None));
             }
         }
         Ok(Rows { rows, changes })
@@ -149,19 +186,17 @@ impl Left {
 }
 
 /// One statement that reads or writes rows. The platform refuses what would reach anything but this object.
-fn check(text: &str) -> Result<()> {
+fn check(text: &str) -> Refused<()> {
     const FIRST: [&str; 7] = ["select", "with", "insert", "replace", "update", "delete", "drop trigger"];
     let text = text.trim();
+    if text.is_empty() {
+        let words = "a statement is empty: write one statement of SQL";
+        return Err(failure(Code::BadRequest.as_str(), words, None));
+    }
     let begins = |word: &str| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
     // The body of a trigger has statements, which end with a semicolon.
     let is_one = !text.contains(';') && FIRST.into_iter().any(begins);
     let is_trigger = begins("create trigger")
         && text.get(text.len() - 3..).is_some_and(|end| end.eq_ignore_ascii_case("end"));
-    match is_one || is_trigger {
-        true => Ok(()),
-        false => Err(Error::new(
-            Code::BadRequest,
-            "a statement may only read and write rows of this database, one at a time",
-        )),
-    }
+    if is_one || is_trigger { Ok(()) } else { Err(forbidden()) }
 }

@@ -1,6 +1,6 @@
 // The REST, documents and limits APIs beside the forms of their responses.
 const assert = require("node:assert/strict");
-const { Edge } = require("./harness.cjs");
+const { Edge, events } = require("./harness.cjs");
 
 const onEdge = (check) => async () => {
   const edge = await Edge.start();
@@ -56,6 +56,36 @@ module.exports = {
     assert.equal(await edge.run("PUBLISH", "news", "a,b"), 1);
     assert.equal(await read(), "data: message,news,a,b\n\n");
     controller.abort();
+  }),
+
+  "apis::patterns of channels": onEdge(async (edge) => {
+    const stream = await events(edge, "/psubscribe/news.*/h%3Fllo");
+    assert.deepEqual(await stream.next(), ["psubscribe,news.*,1"]);
+    assert.deepEqual(await stream.next(), ["psubscribe,h?llo,2"]);
+    assert.equal(await edge.run("PUBLISH", "news.a", "first"), 1);
+    assert.equal(await edge.run("PUBLISH", "other", "nobody"), 0);
+    assert.equal(await edge.run("PUBLISH", "hello", "two\nlines"), 1);
+    assert.deepEqual(await stream.next(), ["pmessage,news.*,news.a,first"]);
+    assert.deepEqual(await stream.next(), ["pmessage,h?llo,hello,two", "lines"]);
+    assert.equal(await edge.run("PUBSUB", "NUMPAT"), 2);
+    stream.close();
+    const none = await edge.ask("POST", "/psubscribe", { body: "" });
+    assert.deepEqual([none.status, none.json.error], [400, "ERR name a channel in the path: /subscribe/CHANNEL"]);
+  }),
+
+  "apis::a monitor sees every command, and needs the right to write": onEdge(async (edge) => {
+    const denied = await edge.ask("GET", "/monitor", { token: "look" });
+    assert.match(denied.json.error, /^NOPERM/);
+    const stream = await events(edge, "/monitor");
+    assert.deepEqual(await stream.next(), ['"OK"']);
+    await edge.run("SET", "k", 'a "b"\n');
+    await edge.ask("POST", "/multi-exec", { body: '[["INCR","n"],["GET","k"]]' });
+    await edge.ask("GET", "/get/k", { token: "look" });
+    const seen = [];
+    for (let n = 0; n < 4; n++) seen.push((await stream.next()).join("\n"));
+    const commands = seen.map((line) => /^\d+\.\d{6} \[0 .*?\] (.*)$/.exec(line)?.[1] ?? line);
+    assert.deepEqual(commands, ['"SET" "k" "a \\"b\\"\\n"', '"INCR" "n"', '"GET" "k"', '"get" "k"']);
+    stream.close();
   }),
 
   "apis::an idempotency key runs a request once": onEdge(async (edge) => {

@@ -1,6 +1,9 @@
 // Whatever fails, what was acknowledged is there, nothing is half done, and the next request works.
 const assert = require("node:assert/strict");
-const { Edge, inDirectory, until } = require("./harness.cjs");
+const { Edge, events, inDirectory, until } = require("./harness.cjs");
+
+const PANIC =
+  "the module has panicked, and its transaction was undone: it works again at the next request. Look what is there before you send this one again";
 
 const onEdge = (check, options) => async () => {
   const edge = await Edge.start(options);
@@ -58,15 +61,95 @@ module.exports = {
 
   "faults::a panic undoes its transaction, and the object works at the next request": onEdge(
     async (edge) => {
-      await edge.run("SET", "a", "1");
-      const failed = await edge.ask("POST", "/fault/panic").catch((error) => ({ status: 0, error }));
-      assert.notEqual(failed.status, 200);
-      assert.equal(await edge.run("GET", "a"), "1");
-      assert.equal(await edge.run("GET", "fault"), null);
-      assert.equal(await edge.run("INCR", "a"), 2);
+      await edge.run("SET", "a", "0");
+      for (let round = 1; round <= 3; round++) {
+        const stream = await events(edge, "/subscribe/news");
+        assert.deepEqual(await stream.next(), ["subscribe,news,1"]);
+        const failed = await edge.ask("POST", "/fault/panic");
+        assert.deepEqual([failed.status, failed.json], [500, { error: `ERR ${PANIC}` }]);
+        assert.equal(await edge.run("GET", "fault"), null);
+        assert.equal(await edge.run("INCR", "a"), round);
+        // A stream of the module that has ended would be silent for ever.
+        assert.equal(await stream.next(), undefined);
+        assert.equal(await edge.run("PUBLISH", "news", "x"), 0);
+      }
+      assert.equal((await edge.ask("PUT", "/kv/doc", { body: "1" })).status, 201);
     },
     { bindings: { FAULTS: "1" } },
   ),
+
+  "faults::all that a panic interrupts gets an error at once": onEdge(
+    async (edge) => {
+      await edge.run("SET", "a", "1");
+      const requests = Array.from({ length: 60 }, (_, n) => {
+        if (n % 10 === 5) return edge.ask("POST", "/fault/panic");
+        return n % 2 ? edge.ask("GET", "/kv/a") : edge.ask("POST", "/", { body: '["INCR","n"]' });
+      });
+      let acknowledged = 0;
+      for (const { status, json, text } of await Promise.all(requests)) {
+        if (status === 500) {
+          const words = json.error.message ?? json.error;
+          assert.ok(words.endsWith(PANIC), text);
+          if (json.error.message) assert.deepEqual([json.error.code, json.error.outcome], ["internal", "unknown"]);
+        } else {
+          assert.equal(status, 200, text);
+          acknowledged += typeof json.result === "number" ? 1 : 0;
+        }
+      }
+      const count = Number(await edge.run("GET", "n"));
+      assert.ok(count >= acknowledged && count <= 30, `${acknowledged} acknowledged, ${count} counted`);
+      assert.equal(await edge.run("GET", "fault"), null);
+    },
+    { bindings: { FAULTS: "1" } },
+  ),
+
+  "faults::a database that is full says so, can be read and emptied, and works again": () =>
+    inDirectory(async (directory) => {
+      const options = { directory, more: { compatibilityFlags: ["experimental"] } };
+      let edge = await Edge.start(options);
+      const restart = async (bindings) => {
+        edge.options = { ...options, bindings };
+        edge = await edge.restart();
+      };
+      try {
+        const large = "x".repeat(100_000);
+        for (let n = 0; n < 10; n++) await edge.run("SET", `k${n}`, large);
+        await edge.run("HSET", "hash", "f", "v");
+        await restart({ FAULTS: "full" });
+        const full = /^Error: 507 ERR .*the object's storage is full: delete keys/;
+        const all = async () => [await edge.run("MGET", ...Array.from({ length: 10 }, (_, n) => `k${n}`), "new"), await edge.run("HGETALL", "hash"), await edge.run("DBSIZE")];
+        const before = await all();
+        assert.deepEqual(before, [[...Array(10).fill(large), null], ["f", "v"], 11]);
+        await assert.rejects(edge.run("SET", "new", large), full);
+        await assert.rejects(edge.run("HSET", "hash", "g", large), full);
+        const post = (target, commands) => edge.ask("POST", target, { body: JSON.stringify(commands) });
+        const both = await post("/multi-exec", [["SET", "k0", "changed"], ["SET", "new", large]]);
+        assert.deepEqual([both.status, Array.isArray(both.json)], [507, false], both.text);
+        const each = await post("/pipeline", [["SET", "k0", "changed"], ["SET", "new", large], ["SET", "k1", "changed"]]);
+        assert.deepEqual([each.status, Array.isArray(each.json)], [507, false], each.text);
+        const put = await edge.ask("PUT", "/kv/doc", { body: JSON.stringify(large) });
+        assert.deepEqual([put.status, put.json.error.code, put.json.error.outcome], [507, "out_of_memory", undefined], put.text);
+        // Nothing has changed, also after another life, and everything can be read.
+        assert.deepEqual(await all(), before);
+        await restart({ FAULTS: "full" });
+        assert.deepEqual(await all(), before);
+        assert.equal((await edge.ask("GET", "/kv/doc")).status, 404);
+        // What is deleted makes room.
+        assert.equal(await edge.run("DEL", "k0", "k1", "k2"), 3);
+        assert.equal(await edge.run("SET", "new", large), "OK");
+        assert.equal((await edge.ask("PUT", "/kv/doc", { body: JSON.stringify(large) })).status, 201);
+        await assert.rejects(async () => {
+          for (let n = 0; n < 10; n++) await edge.run("SET", `more${n}`, large);
+        }, full);
+        const kept = await edge.run("MGET", "k1", "k3", "new");
+        assert.deepEqual(kept, [null, large, large]);
+        await restart({});
+        assert.equal(await edge.run("SET", "last", large), "OK");
+        assert.deepEqual(await edge.run("MGET", "k1", "k3", "new", "last"), [...kept, large]);
+      } finally {
+        await edge.stop();
+      }
+    }),
 
   "faults::faults exist only where a test has switched them on": onEdge(async (edge) => {
     assert.equal((await edge.ask("POST", "/fault/panic")).status, 400);

@@ -22,10 +22,7 @@ exports.Edge = class Edge {
     const edge = new Edge();
     edge.options = options;
     edge.miniflare = new Miniflare({
-      modules: ["index.js", "index_bg.wasm"].map((name) => ({
-        type: name.endsWith(".wasm") ? "CompiledWasm" : "ESModule",
-        path: path.join(BUILD, name),
-      })),
+      modules: modules().map((name) => ({ type: name.endsWith(".wasm") ? "CompiledWasm" : "ESModule", path: path.join(BUILD, name) })),
       modulesRoot: BUILD,
       compatibilityDate: "2026-01-01",
       durableObjects: { DATABASE: { className: "Database", useSQLite: true }, RECORDS: { className: "Records", useSQLite: true } },
@@ -88,13 +85,15 @@ exports.Edge = class Edge {
 
   // Ends workerd as a crash would, and starts another one on the same rows.
   async crash() {
-    for (const id of this.processes) {
+    const killed = this.processes.filter((id) => {
       try {
-        process.kill(id, "SIGKILL");
+        return process.kill(id, "SIGKILL");
       } catch {
-        // It has ended meanwhile.
+        return false;
       }
-    }
+    });
+    // Otherwise it would be a clean stop, which tests nothing.
+    assert.notEqual(killed.length, 0, "no process of workerd was there to be killed");
     await this.miniflare.dispose().catch(() => {});
     return exports.Edge.start(this.options);
   }
@@ -106,6 +105,12 @@ exports.Edge = class Edge {
   }
 };
 
+// The modules of the build, the entry first.
+function modules() {
+  const names = fs.readdirSync(BUILD, { recursive: true }).filter((name) => /\.(js|wasm)$/.test(name) && name !== "index.js");
+  return ["index.js", ...names];
+}
+
 // The processes that this one has started.
 function children() {
   try {
@@ -114,6 +119,34 @@ function children() {
     return [];
   }
 }
+
+// The events of a stream, each as its lines. Comments, which show that the connection is alive, are left out.
+exports.events = async (edge, target) => {
+  const controller = new AbortController();
+  const response = await fetch(edge.url + target, { headers: { authorization: `Bearer ${exports.TOKEN}` }, signal: controller.signal });
+  assert.deepEqual([response.status, response.headers.get("content-type")], [200, "text/event-stream"]);
+  const reader = response.body.getReader();
+  let text = "";
+  return {
+    // The next event; nothing at the end of the stream.
+    async next() {
+      for (;;) {
+        const end = text.indexOf("\n\n");
+        if (end >= 0) {
+          const lines = text.slice(0, end).split("\n");
+          text = text.slice(end + 2);
+          const data = lines.filter((line) => line.startsWith("data: ")).map((line) => line.slice(6));
+          if (data.length > 0) return data;
+          continue;
+        }
+        const { done, value } = await reader.read();
+        if (done) return undefined;
+        text += Buffer.from(value).toString();
+      }
+    },
+    close: () => controller.abort(),
+  };
+};
 
 exports.inDirectory = async (act) => {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), "keystead-edge-"));
@@ -145,6 +178,8 @@ exports.main = async (cases) => {
     try {
       const skipped = await check();
       if (typeof skipped === "string") {
+        const required = (process.env.REQUIRE ?? "").split(",");
+        assert.ok(!required.includes("edge") && !required.includes("all"), `REQUIRE=${process.env.REQUIRE}: ${skipped}`);
         end = "ignored";
         console.log(`[skipped: ${skipped}]`);
       }

@@ -12,4 +12,5 @@ main({
   ...require("./limits.cjs"),
   ...require("./differential.cjs"),
   ...require("./split.cjs").cases,
+  ...require("./wrangler.cjs"),
 });

@@ -53,8 +53,7 @@ impl Buffer {
 /// What transactions must know of sinks.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// The prefix of each sink, and how long its changes wait.
-    sinks: Vec<(Vec<u8>, u64)>,
+    sinks: Vec<Definition>,
     pub(crate) figures: Figures,
 }
 
@@ -69,22 +68,31 @@ pub(crate) struct Figures {
 }
 
 impl Watch {
-    pub(crate) fn of(sinks: &[Definition], pending: u64, newest: u64) -> Watch {
-        let watched = |one: &Definition| (one.layout.prefix.clone().into_bytes(), one.flush_every_ms);
+    pub(crate) fn of(sinks: Vec<Definition>, pending: u64, newest: u64) -> Watch {
         let figures = Figures { is_on: !sinks.is_empty(), pending, newest };
-        Watch { sinks: sinks.iter().map(watched).collect(), figures }
+        Watch { sinks, figures }
+    }
+
+    pub(crate) fn sinks(&self) -> &[Definition] {
+        &self.sinks
     }
 
     /// How long these changes may wait; nothing: no sink has any of them.
     pub(crate) fn longest_wait(&self, effects: &[Effect]) -> Option<u64> {
-        let has = |prefix: &[u8]| {
+        let has = |one: &&Definition| {
+            let prefix = one.layout.prefix.as_bytes();
             effects.iter().any(|effect| effect.fact == Fact::Flushed || effect.key.starts_with(prefix))
         };
-        self.sinks.iter().filter(|(prefix, _)| has(prefix)).map(|(_, every)| *every).min()
+        self.sinks.iter().filter(has).map(|one| one.flush_every_ms).min()
     }
 }
 
 impl Figures {
+    /// Whether keys wait that did not wait then.
+    pub(crate) fn has_noted_since(&self, before: &Figures) -> bool {
+        self.newest > before.newest
+    }
+
     /// Counts what a transaction has noted, before it is committed.
     ///
     /// # Errors

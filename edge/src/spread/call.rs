@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use worker::{Env, Headers, Request, RequestInit, Response};
 
 use crate::exchange::{JSON, Reply};
-use crate::gate::DATABASE;
+use crate::gate::{self, DATABASE};
 use crate::object::{ROWS_READ, ROWS_WRITTEN};
 
 /// The number of the object that a request is for.
@@ -49,8 +49,7 @@ impl<'a> Objects<'a> {
 
     /// Passes a request on as it is.
     pub(super) async fn pass(&self, object: usize, request: Request) -> worker::Result<Response> {
-        let namespace = self.env.durable_object(DATABASE)?;
-        namespace.get_by_name(&object.to_string())?.fetch_with_request(request).await
+        gate::call(self.env, DATABASE, &object.to_string(), request, self.head).await
     }
 
     /// The same request, to one object.

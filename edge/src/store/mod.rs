@@ -37,7 +37,7 @@ use worker::{Env, Request, Response};
 
 use crate::bounds::{BODY_BYTES_MAX, STORE_KEY_BYTES_MAX, STORE_KV_KEY_BYTES_MAX, STORE_NAME_BYTES_MAX};
 use crate::exchange::{Reply, body_of};
-use crate::gate::Api;
+use crate::gate::{self, Api};
 use crate::kv::ApiResult;
 use crate::object::Arrived;
 use crate::settings;
@@ -116,7 +116,7 @@ pub(crate) async fn fetch(
     mut head: Parts,
 ) -> worker::Result<Response> {
     if let Route::Items(Some((Backend::Object, name))) = &route {
-        return env.durable_object(RECORDS)?.get_by_name(name)?.fetch_with_request(request).await;
+        return gate::call(env, RECORDS, name, request, &head).await;
     }
     let Some(body) = body_of(&mut request, &head).await? else {
         return too_large().into_response(&head);

@@ -66,7 +66,10 @@ impl DurableObject for Records {
         };
         if self.alarm.get().is_none() {
             let due = self.state.storage().get_alarm().await?;
-            self.alarm.set(Some(due.map_or(Millis::NEVER, |due| Millis(due.max(0) as u64))));
+            // Meanwhile another request may have set one.
+            if self.alarm.get().is_none() {
+                self.alarm.set(Some(due.map_or(Millis::NEVER, |due| Millis(due.max(0) as u64))));
+            }
         }
         let rights =
             settings::rights_of(&self.env, &head.headers, head.uri.query()).unwrap_or(Rights::ReadOnly);
@@ -150,7 +153,10 @@ impl Records {
 
     /// Sets the alarm, unless one is set that is due earlier.
     fn wake_at(&self, open: &Open, due: Millis) {
-        let at = due.max(now().plus_ms(RECLAIM_INTERVAL_MS));
+        self.wake_exactly(open, due.max(now().plus_ms(RECLAIM_INTERVAL_MS)));
+    }
+
+    fn wake_exactly(&self, open: &Open, at: Millis) {
         if self.alarm.get().is_none_or(|alarm| at < alarm) {
             self.alarm.set(Some(at));
             // The output gate waits for it, as for every write.
@@ -158,7 +164,7 @@ impl Records {
         }
     }
 
-    /// Deletes what may be reclaimed, and sets the next alarm.
+    /// Deletes what may be reclaimed, and sets the next alarm: at once while there is more.
     fn sweep(&self) -> Result<()> {
         self.alarm.set(Some(Millis::NEVER));
         let mut open = self.open()?;
@@ -170,8 +176,10 @@ impl Records {
             next = cells.first().and_then(whole);
             Ok(())
         })?;
-        if let Some(next) = next {
-            self.wake_at(open, Millis(next));
+        match next {
+            Some(next) if Millis(next) <= now() => self.wake_exactly(open, now()),
+            Some(next) => self.wake_at(open, Millis(next)),
+            None => {}
         }
         Ok(())
     }

@@ -74,8 +74,8 @@ impl RecordStore {
         Err(Error::new(Code::StoreUnavailable, message))
     }
 
-    async fn read(&self, key: &Cow<'_, str>) -> Result<Option<String>> {
-        match self.call(Call::Read { key: key.clone() }).await? {
+    async fn read(&self, key: &str) -> Result<Option<String>> {
+        match self.call(Call::Read { key: Cow::Borrowed(key) }).await? {
             Outcome::Record(record) => Ok(record),
             other => Err(unexpected(&other)),
         }

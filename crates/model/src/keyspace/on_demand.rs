@@ -322,8 +322,10 @@ impl Keyspace {
         let (mut next, mut left) = (cursor, count.max(1));
         while left > 0 {
             let most = left.min(WALK_ROWS);
-            let found = self.rows_from(next, most)?;
-            let is_last = found.len() < most;
+            // One more row says whether these are the last: a client that has all keys need not ask again.
+            let mut found = self.rows_from(next, most + 1)?;
+            let is_last = found.len() <= most;
+            found.truncate(most);
             for (row, fields_due) in found {
                 next = u64::from(row.id) + 1;
                 if self.row_is_live(&row, fields_due, now)? {

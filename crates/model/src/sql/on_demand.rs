@@ -95,8 +95,10 @@ pub(crate) fn walk(
     newest: Revision,
     visit: &mut dyn FnMut(KeyRow, Millis) -> Result<()>,
 ) -> Result<()> {
-    let most = Param::Int(i64::try_from(count).unwrap_or(i64::MAX));
-    sql.query(WALK, &[Param::uint(from), most], &mut |cells| {
+    // A cursor of a client may be any number. No id is that large.
+    let [from, most] =
+        [from, count as u64].map(|number| Param::Int(i64::try_from(number).unwrap_or(i64::MAX)));
+    sql.query(WALK, &[from, most], &mut |cells| {
         let (row, fields_due) = key_row(&Row(cells), newest)?;
         visit(row, fields_due)
     })

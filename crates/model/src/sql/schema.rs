@@ -13,9 +13,10 @@ pub const FORMAT: &str = "keystead archive";
 /// The last migration that this version knows.
 pub const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
-/// Tables of other programs; SQLite and Durable Objects have some of their own.
+/// Tables of other programs; SQLite and Durable Objects have some of their own, and so has `wrangler dev`.
 const HAS_TABLES: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'
-    AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name NOT LIKE '!_cf!_%' ESCAPE '!'";
+    AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name NOT LIKE '!_cf!_%' ESCAPE '!'
+    AND name NOT LIKE '!_!_miniflare!_%' ESCAPE '!'";
 const HAS_META: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'meta'";
 const CREATE_META: &str =
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID";
@@ -327,6 +328,14 @@ mod tests {
         assert_eq!(read_meta_int(&mut db, "schema").unwrap(), Some(SCHEMA));
         let keys: i64 = db.0.query_row("SELECT count(*) FROM keys", [], |row| row.get(0)).unwrap();
         assert_eq!(keys, 0);
+    }
+
+    #[test]
+    fn tables_of_the_platform_are_no_tables_of_another_program() {
+        let mut db = Sqlite::in_memory();
+        db.0.execute_batch("CREATE TABLE _cf_KV (key); CREATE TABLE __miniflare_do_name (id)").unwrap();
+        migrate(&mut db).unwrap();
+        assert_eq!(stored(&mut db).unwrap(), Some(SCHEMA));
     }
 
     /// A database of the first or second schema, with a key of each type.

@@ -10,22 +10,10 @@ use crate::setup::NotOpened;
 /// The token of the worker in tests.
 pub const TOKEN: &str = "a-token-of-the-tests";
 
-/// What the worker is made of. `./test edge` has the same list.
-const SOURCES: &[&str] = &[
-    "Cargo.toml",
-    "edge/src",
-    "edge/Cargo.toml",
-    "edge/Cargo.lock",
-    "crates/core",
-    "crates/lua",
-    "crates/limit",
-    "crates/model",
-    "crates/cluster",
-    "crates/commands",
-    "crates/http-api",
-];
+/// What the worker is made of. `./test` reads the same list.
+const SOURCES: &str = include_str!("../../../../edge/sources");
 
-/// The worker. It is not built here, because that needs another compiler: `./test edge` builds it.
+/// The worker. It is not built here, because that needs another target of the compiler: `./test edgebuild` builds it.
 pub static EDGE: Kind = Kind {
     name: "edge",
     ports: 1,
@@ -58,18 +46,18 @@ fn root() -> PathBuf {
 fn built() -> Result<(), NotOpened> {
     let root = root();
     let Some(made) = changed(&root.join("edge/build/made-of")) else {
-        return Err(NotOpened::missing("the worker is not built (./test edge builds it)"));
+        return Err(NotOpened::missing("the worker is not built (./test edgebuild does it)"));
     };
-    let newer = SOURCES.iter().find(|source| newest(&root.join(source)).is_none_or(|at| at > made));
+    let newer = SOURCES.lines().find(|source| newest(&root.join(source)).is_none_or(|at| at > made));
     if let Some(source) = newer {
         return Err(NotOpened::missing(format_args!(
-            "the worker was built before {source} was changed (./test edge builds it)"
+            "the worker was built before {source} was changed (./test edgebuild builds it)"
         )));
     }
     match root.join("target/peers/node_modules/miniflare/package.json").is_file() {
         true => Ok(()),
         false => Err(NotOpened::missing(
-            "no miniflare on this machine (npm install --prefix target/peers miniflare)",
+            "no miniflare on this machine (npm install --prefix target/peers wrangler)",
         )),
     }
 }
@@ -85,4 +73,39 @@ fn newest(path: &Path) -> Option<SystemTime> {
     }
     let entries = std::fs::read_dir(path).ok()?;
     entries.filter_map(|entry| newest(&entry.ok()?.path())).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With one that is missing, a build from older sources would pass as the present one.
+    #[test]
+    fn the_sources_are_the_crates_that_the_worker_depends_on() {
+        let lock = std::fs::read_to_string(root().join("edge/Cargo.lock")).unwrap();
+        let of_this_repository = |package: &&str| !package.contains("\nsource = ");
+        let names = lock.split("[[package]]").skip(1).filter(of_this_repository).filter_map(|package| {
+            let name = package.lines().find_map(|line| line.strip_prefix("name = \""))?;
+            name.strip_suffix('"')
+        });
+        let mut needed: Vec<String> = names
+            .map(|name| match name.strip_prefix("keystead-") {
+                Some("edge") => "edge/src".to_owned(),
+                Some("edge-bundle") => "edge/bundle".to_owned(),
+                Some(name) => format!("crates/{name}"),
+                None => panic!("{name} is in no folder that is known here"),
+            })
+            .collect();
+        needed.extend(
+            ["Cargo.toml", "edge/Cargo.lock", "edge/Cargo.toml", "edge/build.sh", "edge/sources"]
+                .map(str::to_owned),
+        );
+        needed.sort();
+        let mut listed: Vec<&str> = SOURCES.lines().collect();
+        listed.sort_unstable();
+        assert_eq!(listed, needed);
+        for source in listed {
+            assert!(root().join(source).exists(), "{source}");
+        }
+    }
 }
