@@ -91,16 +91,16 @@ function create(key) {
 }
 
 /** What a change does, in words. */
-function described({ field, value, deleted }) {
+function inWords({ field, value, deleted }) {
   if (deleted) return "deleted it";
   if (field === "done") return value ? "marked it as done" : "marked it as not done";
   return `wrote "${field === undefined ? value?.text : value}"`;
 }
 
 function showLoser(edit, { winner, error }) {
-  const mine = described({ ...edit, deleted: edit.delete });
+  const mine = inWords({ ...edit, deleted: edit.delete });
   if (winner === undefined) return notice(`Not saved: you ${mine}. ${error?.message ?? ""}`);
-  const theirs = described({ field: edit.field, value: winner.value, deleted: winner.deleted });
+  const theirs = inWords({ field: edit.field, value: winner.value, deleted: winner.deleted });
   const { key, field, value } = edit;
   // The same edit, made now.
   const again = () => (edit.delete ? sync.delete(key) : field === undefined ? sync.put(key, value) : sync.set(key, field, value));

@@ -81,6 +81,8 @@ export function dequeued(meta: Meta, edit: Pending): void {
  * sent again. Otherwise it may be an old copy of the storage, and sending it again could undo later edits: then it is reported.
  */
 export function accepted(meta: Meta, settled: Settled[]): Settled[] {
+  // An edit that is made after it was seen what won wins over that, also if the winner's clock is ahead.
+  for (const { result } of settled) meta.lastTs = Math.max(meta.lastTs, (result.winner?.ts ?? 0) + 1);
   const goesBack = ({ edit, result }: Settled) => (result.error?.lastId ?? 0) >= edit.id + meta.shift;
   const back = settled.filter(goesBack);
   const others = settled.filter((one) => !goesBack(one));
