@@ -27,11 +27,11 @@ const WRITERS: &str = "CREATE TABLE IF NOT EXISTS writers (
         at INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID";
 
-/// The code of what `keystead storage` refuses with the same one.
+/// The code of what `keystead storage` rejects with the same one.
 const FORBIDDEN: &str = "forbidden";
 
 /// A result whose error is part of the response.
-type Refused<T> = Result<T, Failure>;
+type Rejected<T> = Result<T, Failure>;
 
 /// The response of a request that is not authorised, or has another method.
 pub(crate) fn before(env: &Env, head: &Parts) -> Option<Reply> {
@@ -92,17 +92,17 @@ fn status_of(outcome: &Outcome) -> StatusCode {
 
 /// Executes an item in a transaction of its own.
 fn execute(database: &mut Database, item: &Item) -> Outcome {
-    let mut refused = None;
+    let mut rejection = None;
     let executed = database.execute(|sql| {
         sql.statement(WRITERS, &[])?;
         let mut left = Left { rows: STATEMENT_ROWS_MAX, bytes: RESPONSE_BYTES_MAX };
         left.item(sql, item).map_err(|failure| {
             let error = Error::new(Code::BadRequest, failure.message.clone());
-            refused = Some(failure);
+            rejection = Some(failure);
             error
         })
     });
-    executed.unwrap_or_else(|error| Outcome::Error(refused.unwrap_or_else(|| failure_of(&error))))
+    executed.unwrap_or_else(|error| Outcome::Error(rejection.unwrap_or_else(|| failure_of(&error))))
 }
 
 fn failure_of(error: &Error) -> Failure {
@@ -114,8 +114,8 @@ fn failure(code: &str, message: &str, outcome: Option<&str>) -> Failure {
     Failure { code: code.to_owned(), message: message.to_owned(), outcome: outcome.map(str::to_owned) }
 }
 
-/// Why the platform has refused a statement, with the codes of `keystead storage`.
-fn refused(error: &Error) -> Failure {
+/// Why the platform has rejected a statement, with the codes of `keystead storage`.
+fn rejected(error: &Error) -> Failure {
     const OF_THE_STATEMENT: [&str; 5] =
         ["SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_RANGE", "SQLITE_READONLY"];
     let words = error.message();
@@ -149,7 +149,7 @@ struct Left {
 
 impl Left {
     /// The outcome of an item, and whether it has written.
-    fn item(&mut self, sql: &ObjectSql, item: &Item) -> Refused<(Outcome, bool)> {
+    fn item(&mut self, sql: &ObjectSql, item: &Item) -> Rejected<(Outcome, bool)> {
         let mut mismatches = Vec::with_capacity(item.expect.len());
         for Expectation { sql: text, params, rows, otherwise } in &item.expect {
             let found = self.run(sql, text, params)?.rows;
@@ -166,13 +166,13 @@ impl Left {
         Ok((Outcome::Results(results), has_written))
     }
 
-    fn all(&mut self, sql: &ObjectSql, statements: &[Statement]) -> Refused<Vec<Rows>> {
+    fn all(&mut self, sql: &ObjectSql, statements: &[Statement]) -> Rejected<Vec<Rows>> {
         statements.iter().map(|statement| self.run(sql, &statement.sql, &statement.params)).collect()
     }
 
-    fn run(&mut self, sql: &ObjectSql, text: &str, params: &[Value]) -> Refused<Rows> {
+    fn run(&mut self, sql: &ObjectSql, text: &str, params: &[Value]) -> Rejected<Rows> {
         check(text)?;
-        let (rows, changes) = sql.statement(text, params).map_err(|error| refused(&error))?;
+        let (rows, changes) = sql.statement(text, params).map_err(|error| rejected(&error))?;
         let bytes: usize = rows.iter().flatten().map(|value| value.bytes() + 16).sum();
         match (self.rows.checked_sub(rows.len()), self.bytes.checked_sub(bytes)) {
             (Some(rows), Some(bytes)) => *self = Left { rows, bytes },
@@ -185,8 +185,8 @@ impl Left {
     }
 }
 
-/// One statement that reads or writes rows. The platform refuses what would reach anything but this object.
-fn check(text: &str) -> Refused<()> {
+/// One statement that reads or writes rows. The platform rejects what would reach anything but this object.
+fn check(text: &str) -> Rejected<()> {
     const FIRST: [&str; 7] = ["select", "with", "insert", "replace", "update", "delete", "drop trigger"];
     let text = text.trim();
     if text.is_empty() {

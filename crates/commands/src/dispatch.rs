@@ -284,7 +284,7 @@ mod tests {
 
     /// A desk with some keys, whose memory bound is reached.
     fn full() -> Desk {
-        let mut desk = Desk::new();
+        let mut desk = Desk::in_memory();
         desk.expect(&[("SET a 1", "+OK"), ("SET b 2", "+OK"), ("RPUSH l x y", ":2")]);
         desk.keys.set_memory_bound(1, false);
         desk

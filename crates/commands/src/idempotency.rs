@@ -222,12 +222,13 @@ impl IdempotencyKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
 
     const NOW: Millis = Millis(1_000_000);
 
     #[test]
     fn the_first_response_is_stored_for_a_day() {
-        let mut keys = Keyspace::in_memory();
+        let mut keys = testing::keyspace();
         let idempotency_key =
             IdempotencyKey { name: Bytes::from(b"n".as_slice()), fingerprint: u64::MAX, slot: None };
         let response = StoredResponse { status: 201, version: Some(1), body: b"\n{}\n\0\xff".to_vec() };
@@ -242,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_key_is_claimed_by_one_request() {
-        let mut keys = Keyspace::in_memory();
+        let mut keys = testing::keyspace();
         let idempotency_key = IdempotencyKey::new(b"n", &[b"PUT", b"/kv/a"]);
         assert_eq!(idempotency_key.claim(&mut keys, 4, NOW).unwrap(), Claim::New);
         assert_eq!(idempotency_key.claim(&mut keys, 4, NOW).unwrap(), Claim::Own);
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_key_is_released_by_its_owner_and_only_before_the_response() {
-        let mut keys = Keyspace::in_memory();
+        let mut keys = testing::keyspace();
         let (idempotency_key, other) =
             (IdempotencyKey::new(b"n", &[b"1"]), IdempotencyKey::new(b"n", &[b"2"]));
         assert_eq!(idempotency_key.claim(&mut keys, 1, NOW).unwrap(), Claim::New);
@@ -270,7 +271,7 @@ mod tests {
     /// A client that claimed a key and crashed before the request ran may send it again.
     #[test]
     fn a_claim_is_not_a_response() {
-        let mut keys = Keyspace::in_memory();
+        let mut keys = testing::keyspace();
         let idempotency_key = IdempotencyKey::new(b"n", &[b"PUT"]);
         assert_eq!(idempotency_key.claim(&mut keys, 1, NOW).unwrap(), Claim::New);
         assert_eq!(idempotency_key.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::New);
@@ -284,7 +285,7 @@ mod tests {
     fn a_foreign_value_counts_as_another_request() {
         let idempotency_key = IdempotencyKey::new(b"n", &[b"PUT"]);
         for text in ["", "\n", "{}\n", "null\nx", "{\"fingerprint\":1}\n", "[1]"] {
-            let mut keys = Keyspace::in_memory();
+            let mut keys = testing::keyspace();
             let key = idempotency_key.key(ShardId(0), 1);
             keys.set_str(&key, Bytes::from(text.as_bytes()), Expire::Keep, NOW).unwrap();
             assert_eq!(idempotency_key.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::Other, "{text}");

@@ -226,6 +226,7 @@ fn patched(patch: &Patch, current: Option<u64>, before: Option<&[u8]>) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
 
     const NOW: Millis = Millis(1_000_000);
 
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn versions_start_at_1_and_grow_by_one_with_every_change() {
-        let mut keys = Keyspace::in_memory();
+        let mut keys = testing::keyspace();
         assert_eq!(version(&put(&mut keys, "1", &Condition::Any)), (1, true));
         assert_eq!(version(&put(&mut keys, "1", &Condition::Version(vec![1]))), (2, false));
         assert_eq!(put(&mut keys, "3", &Condition::Version(vec![1])), Changed::Conflict(Some(2)));
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn an_error_changes_nothing() {
-        let mut keys = Keyspace::in_memory();
+        let mut keys = testing::keyspace();
         put(&mut keys, "[1]", &Condition::Any);
         let revision = keys.revision();
         let deep = format!("{}1{}", "[".repeat(127), "]".repeat(127));
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_string_is_a_document_and_a_list_is_not() {
-        let mut keys = Keyspace::in_memory();
+        let mut keys = testing::keyspace();
         keys.set_str(b"k", Bytes::from("a\"b".as_bytes()), Expire::Keep, NOW).unwrap();
         assert_eq!(get(&mut keys, b"k", NOW).unwrap().unwrap().text, *br#""a\"b""#);
         assert_eq!(version(&put(&mut keys, "{}", &Condition::Version(vec![1]))), (2, false));

@@ -67,11 +67,11 @@ pub fn change(
 #[cfg(test)]
 mod tests {
     use keystead_core::{Clock, Key, ManualClock, MemoryOptions, MemoryStore, StoreExt, step_fn};
-    use keystead_model::keyspace::Keyspace;
     use proptest::prelude::*;
 
     use super::super::patch::{Form, Patch};
     use super::*;
+    use crate::testing;
 
     fn changes() -> impl Strategy<Value = DocumentChange> {
         let texts = ["1", "1.10", r#"{"a":1,"b":{"c":[9007199254740993]}}"#, r#"{"b":{"d":null}}"#, "[1,2]"];
@@ -110,7 +110,7 @@ mod tests {
         ) {
             let clock = ManualClock::at(Millis(1_000_000));
             let store = MemoryStore::open(MemoryOptions::default().clock(clock.clone())).unwrap();
-            let mut keys = Keyspace::in_memory();
+            let mut keys = testing::keyspace();
             let key = Key::new("k").unwrap();
             for (one, condition, expiry, later_ms) in steps {
                 clock.advance_ms(later_ms);

@@ -98,10 +98,12 @@ fn no_source_file_is_an_orphan() {
     let mut waiting: Vec<Source> = Vec::new();
     for (path, _) in &sources {
         let path = Path::new(path);
-        let owner = manifests.iter().find_map(|(manifest, text)| {
+        let owners = manifests.iter().filter_map(|(manifest, text)| {
             let inside = path.strip_prefix(Path::new(manifest).parent()?).ok()?;
             Some((inside, text))
         });
+        // The innermost: a crate may be in the folder of another.
+        let owner = owners.min_by_key(|(inside, _)| inside.iter().count());
         if owner.is_some_and(|(inside, manifest)| is_target(inside, manifest)) {
             waiting.push((path.to_path_buf(), true));
         }

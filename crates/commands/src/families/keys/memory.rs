@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_usage_of_a_key_is_returned() {
-        let mut desk = Desk::new();
+        let mut desk = Desk::in_memory();
         desk.expect(&[
             ("MEMORY USAGE a", "$-1"),
             ("SADD a m", ":1"),

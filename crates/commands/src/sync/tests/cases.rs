@@ -11,6 +11,7 @@ use crate::bounds::{
     SYNC_CLIENT_MS, SYNC_DOCUMENT_BYTES_MAX, SYNC_FIELDS_MAX, SYNC_ITEMS_MAX, SYNC_RETENTION_MS,
 };
 use crate::documents::{self, Condition, DocumentChange};
+use crate::testing;
 
 const YEAR_MS: u64 = 365 * 24 * 60 * 60 * 1000;
 
@@ -38,7 +39,7 @@ fn put(keys: &mut Keyspace, text: &str, now: Millis) {
 
 #[test]
 fn ids_that_go_back_or_are_reused_change_nothing() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     assert_eq!(status(&mut keys, "a", set(5, "x", json!(1), NOW.0), NOW), Status::Applied);
     assert_eq!(
         status(&mut keys, "a", set(9, "x", json!(2), NOW.0), NOW),
@@ -67,7 +68,7 @@ fn ids_that_go_back_or_are_reused_change_nothing() {
 
 #[test]
 fn the_outcomes_of_a_whole_request_are_known_when_it_is_sent_again() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     let chunk: Vec<Mutation> =
         (1..=SYNC_ITEMS_MAX as u64).map(|id| set(id, "x", json!(id), NOW.0 - id)).collect();
     one(&mut keys, "b", set(1, "x", json!(0), NOW.0), NOW);
@@ -83,7 +84,7 @@ fn the_outcomes_of_a_whole_request_are_known_when_it_is_sent_again() {
 /// record of its ids it would, so a test of histories fails then.
 #[test]
 fn without_the_stored_ids_a_resend_would_win() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     let ahead = set(1, "x", json!("ahead"), NOW.0 + YEAR_MS);
     let outcome = one(&mut keys, "a", ahead.clone(), NOW);
     assert_eq!((outcome.settled.clamped, outcome.settled.ts), (true, Some(NOW.0)));
@@ -99,7 +100,7 @@ fn without_the_stored_ids_a_resend_would_win() {
 
 #[test]
 fn a_mutation_older_than_the_tombstones_is_rejected() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     status(&mut keys, "a", set(1, "x", json!(1), NOW.0), NOW);
     assert_eq!(
         status(&mut keys, "a", mutation(2, "k", Edit::Delete, NOW.0 + 2), NOW.plus_ms(2)),
@@ -120,7 +121,7 @@ fn a_mutation_older_than_the_tombstones_is_rejected() {
 
 #[test]
 fn a_condition_that_holds_has_seen_everything() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     status(&mut keys, "a", set(1, "x", json!(1), NOW.0), NOW);
     let conditional =
         |id, version| Mutation { if_version: Some(version), ..set(id, "x", json!(id), NOW.0 - 9) };
@@ -141,7 +142,7 @@ fn a_condition_that_holds_has_seen_everything() {
 
 #[test]
 fn a_write_of_another_api_is_not_overwritten_by_what_has_not_seen_it() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     status(&mut keys, "a", set(1, "x", json!(1), NOW.0), NOW);
     put(&mut keys, r#"{"x":"put"}"#, NOW);
     let later = NOW.plus_ms(1000);
@@ -160,11 +161,11 @@ fn a_write_of_another_api_is_not_overwritten_by_what_has_not_seen_it() {
 
 #[test]
 fn a_document_of_another_api_is_older_than_all_mutations_unless_they_say_otherwise() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     put(&mut keys, r#"{"x":1,"y":1}"#, NOW);
     let unaware = Mutation { seen: Some(7), ..set(1, "x", json!(2), NOW.0) };
     assert_eq!(status(&mut keys, "a", unaware, NOW.plus_ms(1)), Status::Stale);
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     put(&mut keys, r#"{"x":1,"y":1}"#, NOW);
     assert_eq!(status(&mut keys, "a", set(1, "x", json!(2), NOW.0 - 9), NOW), Status::Applied);
     assert_eq!(read(&mut keys, "k", NOW), Some(json!({"x":2,"y":1})));
@@ -172,7 +173,7 @@ fn a_document_of_another_api_is_older_than_all_mutations_unless_they_say_otherwi
 
 #[test]
 fn what_is_no_document_is_rejected_and_its_id_is_settled() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     keys.list_mut(b"k", NOW).unwrap().push_back(&Bytes::from(b"x".as_slice()));
     let rejected = one(&mut keys, "a", set(1, "x", json!(1), NOW.0), NOW);
     assert_eq!((rejected.settled.status, reason(&rejected.settled)), (Status::Rejected, "wrong_type"));
@@ -184,7 +185,7 @@ fn what_is_no_document_is_rejected_and_its_id_is_settled() {
 
 #[test]
 fn a_full_memory_settles_nothing_and_holds_back_what_comes_after() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     keys.set_str(b"filler", Bytes::from(vec![0; 4096]), Expire::Keep, NOW).unwrap();
     keys.set_memory_bound(1024, false);
     let chunk = [set(1, "x", json!(1), NOW.0), set(2, "x", json!(2), NOW.0)];
@@ -201,7 +202,7 @@ fn a_full_memory_settles_nothing_and_holds_back_what_comes_after() {
 
 #[test]
 fn the_members_with_a_stamp_are_bounded() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     let field = |id: u64| set(id, &format!("f{id}"), json!(1), NOW.0);
     for id in 1..=SYNC_FIELDS_MAX as u64 {
         assert_eq!(status(&mut keys, "a", field(id), NOW), Status::Applied);
@@ -219,7 +220,7 @@ fn the_members_with_a_stamp_are_bounded() {
 /// A clock that is corrected goes back.
 #[test]
 fn an_own_earlier_mutation_never_wins() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     assert!(one(&mut keys, "a", set(1, "x", json!(1), NOW.0 + YEAR_MS), NOW).settled.clamped);
     let corrected = one(&mut keys, "a", set(2, "x", json!(2), NOW.0 - 5), NOW);
     assert_eq!((corrected.settled.status, corrected.settled.ts), (Status::Applied, Some(NOW.0)));
@@ -235,7 +236,7 @@ fn an_own_earlier_mutation_never_wins() {
 
 #[test]
 fn documents_are_bounded_and_large_ones_take_several_steps() {
-    let mut keys = Keyspace::in_memory();
+    let mut keys = testing::keyspace();
     let text = |bytes: usize| json!("x".repeat(bytes));
     let part = SYNC_DOCUMENT_BYTES_MAX / 8;
     let chunk: Vec<Mutation> = (1..=9).map(|id| set(id, &format!("f{id}"), text(part), NOW.0)).collect();

@@ -12,6 +12,7 @@ use super::super::merge::{Clocks, Merged};
 use super::super::stamp::Stamp;
 use super::super::{Edit, Mutation, Settled, Status};
 use super::{NOW, mutation, read, send};
+use crate::testing;
 
 const CLIENTS: [&str; 3] = ["ada", "bob", "cyd"];
 const KEYS: [&str; 2] = ["doc:1", "doc:2"];
@@ -79,7 +80,7 @@ struct World {
 impl World {
     fn new() -> World {
         let (clients, first) = (Default::default(), HashMap::new());
-        World { keys: Keyspace::in_memory(), now: NOW, clients, late: Vec::new(), first }
+        World { keys: testing::keyspace(), now: NOW, clients, late: Vec::new(), first }
     }
 
     fn edit(&mut self, n: usize, key: usize, edit: Edit) {
