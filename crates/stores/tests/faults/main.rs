@@ -75,7 +75,7 @@ use keystead_testkit::skip::found;
 use keystead_testkit::steps::increment;
 
 /// The outcomes that callers of apply got, counted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Outcomes {
     applied: u64,
     not_applied: u64,
