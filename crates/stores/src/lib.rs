@@ -212,17 +212,23 @@ const PROBE_KEY: &str = "keystead:connect";
 pub fn open_on(url: &str, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     let name = url.split_once(':').map(|(name, _)| name);
     let Some(scheme) = SCHEMES.iter().find(|scheme| Some(scheme.name) == name) else {
-        if let Some((scheme, feature)) = FEATURES.iter().find(|(scheme, _)| Some(*scheme) == name) {
-            let message = format!("this build has no store '{scheme}': build it with --features {feature}");
-            return Err(Error::new(Code::ConfigInvalid, message));
-        }
-        let forms: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.form).collect();
-        // A URL can contain a password: only its scheme is repeated.
-        let message =
-            format!("there is no store '{}': the stores are {}", name.unwrap_or(url), forms.join(", "));
-        return Err(Error::new(Code::ConfigInvalid, message));
+        return Err(unknown(name.unwrap_or(url), SCHEMES));
     };
     (scheme.open)(&Url::of(&url[scheme.name.len() + 1..], scheme.form)?, clock)
+}
+
+/// The error of a URL of this scheme, where these are the schemes of the build. A URL can contain a password: only its scheme is repeated.
+fn unknown(name: &str, schemes: &[Scheme]) -> Error {
+    let message = match FEATURES.iter().find(|(scheme, _)| *scheme == name) {
+        Some((scheme, feature)) => {
+            format!("this build has no store '{scheme}': build it with --features {feature}")
+        }
+        None => {
+            let forms: Vec<&str> = schemes.iter().map(|scheme| scheme.form).collect();
+            format!("there is no store '{name}': the stores are {}", forms.join(", "))
+        }
+    };
+    Error::new(Code::ConfigInvalid, message)
 }
 
 /// The examples of the guide are tests.
@@ -245,12 +251,49 @@ mod tests {
     }
 
     #[test]
+    fn the_backend_in_the_guide_is_the_one_that_the_conformance_suite_runs() {
+        let guide = include_str!("../../../docs/stores.md");
+        let backend = include_str!("../tests/conformance/memory.rs");
+        let code: Vec<&str> = backend.lines().filter(|line| !line.starts_with("//!")).collect();
+        assert!(guide.contains(code.join("\n").trim()), "copy the file to docs/stores.md");
+    }
+
+    #[test]
     fn an_unknown_scheme_lists_the_stores_and_reveals_no_password() {
         let error = open("mysql://root:secret@host").err().unwrap();
         assert_eq!(error.code(), Code::ConfigInvalid);
         assert!(error.message().starts_with("there is no store 'mysql': the stores are memory:"), "{error}");
         assert!(!error.message().contains("secret"));
         assert!(open("nothing").is_err());
+    }
+
+    #[test]
+    fn a_scheme_that_is_not_in_the_build_names_its_feature() {
+        for (scheme, feature) in FEATURES {
+            let error = unknown(scheme, &[]);
+            assert_eq!(error.code(), Code::ConfigInvalid);
+            let words = format!("this build has no store '{scheme}': build it with --features {feature}");
+            assert_eq!(error.message(), words);
+            if !SCHEMES.iter().any(|known| known.name == *scheme) {
+                let error = open(&format!("{scheme}://user:secret@host")).err().unwrap();
+                assert_eq!(error.message(), words);
+            }
+        }
+    }
+
+    /// What the error says is true for the library, and for the server, which has some of them in every build.
+    #[test]
+    fn a_feature_of_a_store_is_one_of_the_library_and_of_the_server() {
+        let (library, server) = (include_str!("../Cargo.toml"), include_str!("../../server/Cargo.toml"));
+        let in_every_build = server.lines().find(|line| line.starts_with("keystead-stores = ")).unwrap();
+        for (_, feature) in FEATURES {
+            assert!(library.contains(&format!("\n{feature} = [")), "{feature}");
+            assert!(
+                server.contains(&format!("\n{feature} = [\"keystead-stores/{feature}\"]\n"))
+                    || in_every_build.contains(&format!("\"{feature}\"")),
+                "{feature} of the server"
+            );
+        }
     }
 
     #[test]

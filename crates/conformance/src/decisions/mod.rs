@@ -6,8 +6,11 @@
 //! | the comparison with memory, and shrinking | [`timelines`] |
 //! | decisions that are written down           | [`vectors`]   |
 //! | several limits as one                     | [`combinations`] |
+//! | many keys, and many steps of a key, at a time | [`concurrent`] |
 
 pub mod combinations;
+pub mod concurrent;
 pub mod plan;
+mod shrink;
 pub mod timelines;
 pub mod vectors;

@@ -1,5 +1,7 @@
 //! Random policies and timelines.
 
+use std::fmt;
+
 use keystead_core::{Millis, Result};
 use keystead_limit::strategy::{
     AnyStrategy, Ask, Cadence, Concurrency, FixedWindow, Gcra, LeakyBucket, Quota, SlidingWindow,
@@ -45,16 +47,35 @@ pub struct Timeline {
     pub ops: Vec<Op>,
 }
 
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {}: {:?}", self.at.0, self.act)
+    }
+}
+
+impl fmt::Display for Timeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.strategy)?;
+        self.ops.iter().try_for_each(|op| write!(f, "\n  {op}"))?;
+        writeln!(f)
+    }
+}
+
+/// A random policy.
+pub(super) fn valid_strategy(rng: &mut Rng) -> AnyStrategy {
+    loop {
+        // Some combinations are rejected by the policy itself.
+        if let Ok(strategy) = strategy(rng) {
+            return strategy;
+        }
+    }
+}
+
 impl Timeline {
     /// A random one.
     #[must_use]
     pub fn random(rng: &mut Rng) -> Timeline {
-        let strategy = loop {
-            // Some combinations are rejected by the policy itself.
-            if let Ok(strategy) = strategy(rng) {
-                break strategy;
-            }
-        };
+        let strategy = valid_strategy(rng);
         let mut at = start(rng);
         let count = 2 + rng.below(16);
         let ops = (0..count).map(|_| {
@@ -125,7 +146,7 @@ fn strategy(rng: &mut Rng) -> Result<AnyStrategy> {
     })
 }
 
-fn start(rng: &mut Rng) -> Millis {
+pub(super) fn start(rng: &mut Rng) -> Millis {
     Millis(match rng.below(12) {
         0 => rng.below(1000),
         1 => (1 << 52) - rng.below(2000),
@@ -134,7 +155,7 @@ fn start(rng: &mut Rng) -> Millis {
     })
 }
 
-fn moved(rng: &mut Rng, at: Millis) -> Millis {
+pub(super) fn moved(rng: &mut Rng, at: Millis) -> Millis {
     match rng.below(10) {
         0..3 => at,
         3..6 => at.plus_ms(rng.below(50)),
@@ -143,7 +164,7 @@ fn moved(rng: &mut Rng, at: Millis) -> Millis {
     }
 }
 
-fn act(rng: &mut Rng, strategy: &AnyStrategy, at: Millis) -> Act {
+pub(super) fn act(rng: &mut Rng, strategy: &AnyStrategy, at: Millis) -> Act {
     let cost = if rng.below(3) == 0 { amount(rng) } else { 1 + rng.below(3) };
     // Few ids, so that a lease is renewed sometimes; and of 64 bits.
     let ask = Ask { cost, lease_id: u64::MAX - rng.below(8) };

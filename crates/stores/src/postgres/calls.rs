@@ -1,4 +1,4 @@
-//! Reads and swaps of rows, of one or of several in one statement, which is its own transaction.
+//! Reads and swaps of rows: of one, or of several in a statement. A statement is its own transaction, unless the caller has begun one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use keystead_core::{Key, Result};
 use tokio_postgres::Row;
 
-use super::failure::is_lost_race;
+use super::failure::{is_lost_race, of_call};
 use super::pool::{Lease, Pool};
 use super::table::{Param, Query};
 use crate::bounds::RECLAIM_MS_MAX;
@@ -66,6 +66,14 @@ impl RowSwap {
     fn done(&self) -> Swapped {
         Swapped::Done(VersionToken(self.version as u128))
     }
+
+    fn reply(&self, replies: &mut Replies<'_>) -> Swapped {
+        match replies.remove(self.key.as_bytes()) {
+            Some(None) => self.done(),
+            Some(current) => Swapped::Conflict(Some(Reading { stored: current, now: None })),
+            None => Swapped::Conflict(None),
+        }
+    }
 }
 
 impl Carrier for Reads {
@@ -103,22 +111,20 @@ impl Carrier for Swaps {
             Ok(lease) => lease,
             Err(error) => return swaps.iter().map(|_| Err(copy(&error))).collect(),
         };
-        let swapped = match &swaps[..] {
-            [only] => swap(&lease, only).await.map(|swapped| vec![swapped]),
-            _ => swap_many(&lease, &swaps).await,
-        };
-        match swapped {
-            Ok(swapped) => {
-                lease.finish();
-                swapped.into_iter().map(Ok).collect()
+        match &swaps[..] {
+            [only] => {
+                let swapped = swap(&lease, only).await;
+                lease.finish_after(swapped.as_ref().err());
+                vec![match swapped {
+                    Ok(swapped) => Ok(swapped),
+                    Err(error) if is_lost_race(&error) => Ok(Swapped::Conflict(None)),
+                    Err(error) => Err(of_call(&error)),
+                }]
             }
-            Err(error) if is_lost_race(&error) => {
-                lease.finish();
-                swaps.iter().map(|_| Ok(Swapped::Conflict(None))).collect()
-            }
-            Err(error) => {
-                let error = lease.failed(&error);
-                swaps.iter().map(|_| Err(copy(&error))).collect()
+            _ => {
+                let sent = Many::send(&lease, &swaps).await;
+                lease.finish_after(sent.errors());
+                sent.each(&swaps)
             }
         }
     }
@@ -168,26 +174,70 @@ async fn read_by(lease: &Lease<'_>, query: Query, keys: &[Key]) -> Result<Vec<Op
     Ok(names.iter().map(|name| found.get(name).cloned()).collect())
 }
 
-/// Two statements, one for rows that must be absent. Outside of a transaction, each is one.
+/// Replaces the values of keys in a transaction that the caller has begun.
 pub(super) async fn swap_many(lease: &Lease<'_>, swaps: &[RowSwap]) -> Result<Vec<Swapped>, Failed> {
-    let (inserts, updates): (Vec<&RowSwap>, Vec<&RowSwap>) =
-        swaps.iter().partition(|swap| swap.expected.is_none());
-    let (inserted, updated) = tokio::join!(
-        send_many(lease, Query::InsertMany, &inserts),
-        send_many(lease, Query::SwapMany, &updates)
-    );
+    let Many { inserted, updated } = Many::send(lease, swaps).await;
     let rows = [inserted?, updated?].concat();
-    let mut replies = HashMap::with_capacity(rows.len());
-    for row in &rows {
+    let mut replies = by_key(&rows)?;
+    Ok(swaps.iter().map(|swap| swap.reply(&mut replies)).collect())
+}
+
+/// The replies to swaps of several rows: one statement for those that must be absent, and one for the others. Outside of a transaction each is
+/// one by itself, so that one may be committed while the other fails.
+struct Many {
+    inserted: Result<Vec<Row>, Failed>,
+    updated: Result<Vec<Row>, Failed>,
+}
+
+impl Many {
+    async fn send(lease: &Lease<'_>, swaps: &[RowSwap]) -> Many {
+        let (inserts, updates): (Vec<&RowSwap>, Vec<&RowSwap>) =
+            swaps.iter().partition(|swap| swap.expected.is_none());
+        let (inserted, updated) = tokio::join!(
+            send_many(lease, Query::InsertMany, &inserts),
+            send_many(lease, Query::SwapMany, &updates)
+        );
+        Many { inserted, updated }
+    }
+
+    fn errors(&self) -> impl Iterator<Item = &Failed> {
+        self.inserted.as_ref().err().into_iter().chain(self.updated.as_ref().err())
+    }
+
+    /// The result of each swap: that of its own statement.
+    fn each(&self, swaps: &[RowSwap]) -> Vec<Result<Swapped>> {
+        let (mut inserted, mut updated) = (replies(&self.inserted), replies(&self.updated));
+        let of = |swap: &RowSwap| {
+            let of_its_statement = if swap.expected.is_none() { &mut inserted } else { &mut updated };
+            match of_its_statement {
+                Ok(replies) => Ok(swap.reply(replies)),
+                Err(error) => Err(copy(error)),
+            }
+        };
+        swaps.iter().map(of).collect()
+    }
+}
+
+/// The current value of each key that was not replaced, where the statement returned it, and `None` for each that was.
+type Replies<'a> = HashMap<&'a [u8], Option<Stored>>;
+
+/// The replies of one statement that was its own transaction.
+fn replies(rows: &Result<Vec<Row>, Failed>) -> Result<Replies<'_>> {
+    match rows {
+        Ok(rows) => by_key(rows).map_err(|error| of_call(&error)),
+        // It was rolled back: a key without a reply has lost its race.
+        Err(error) if is_lost_race(error) => Ok(Replies::new()),
+        Err(error) => Err(of_call(error)),
+    }
+}
+
+fn by_key(rows: &[Row]) -> Result<Replies<'_>, Failed> {
+    let mut replies = Replies::with_capacity(rows.len());
+    for row in rows {
         let conflict = row.try_get::<_, Option<i64>>(1)?.map(|_| stored(row, 1)).transpose()?;
         replies.insert(row.try_get::<_, &[u8]>(0)?, conflict);
     }
-    let reply = |swap: &RowSwap| match replies.remove(swap.key.as_bytes()) {
-        Some(None) => swap.done(),
-        Some(current) => Swapped::Conflict(Some(Reading { stored: current, now: None })),
-        None => Swapped::Conflict(None),
-    };
-    Ok(swaps.iter().map(reply).collect())
+    Ok(replies)
 }
 
 async fn send_many(lease: &Lease<'_>, query: Query, swaps: &[&RowSwap]) -> Result<Vec<Row>, Failed> {

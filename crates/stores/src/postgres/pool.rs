@@ -106,13 +106,17 @@ impl Lease<'_> {
         }
     }
 
-    /// The error of a statement outside a transaction. The connection is kept if the server will go on with it.
-    pub(super) fn failed(self, error: &tokio_postgres::Error) -> Error {
-        let converted = failure::of_call(error);
-        if error.as_db_error().is_some() {
+    /// Keeps the connection after statements outside of a transaction, of which these failed, if the server will go on with it.
+    pub(super) fn finish_after<'e>(self, errors: impl IntoIterator<Item = &'e Failed>) {
+        if errors.into_iter().all(|error| error.as_db_error().is_some()) {
             self.finish();
         }
-        converted
+    }
+
+    /// The error of a statement outside of a transaction.
+    pub(super) fn failed(self, error: &Failed) -> Error {
+        self.finish_after([error]);
+        failure::of_call(error)
     }
 }
 

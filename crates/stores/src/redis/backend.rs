@@ -61,8 +61,12 @@ impl RedisBackend {
             set.arg("PX").arg(px(reclaim_ms));
         }
         transaction.cmd("EXEC");
-        let replies = connection.call_all(&transaction).await?;
-        let Some(executed) = replies.into_iter().nth(2) else {
+        let mut replies = connection.call_all(&transaction).await?.into_iter();
+        // If the server does not take the write, EXEC says only that nothing was executed.
+        for queued in replies.by_ref().take(2) {
+            queued.extract_error().map_err(|error| Failure::of(&error))?;
+        }
+        let Some(executed) = replies.next() else {
             return Err(Failure::Lost("the reply of EXEC is missing".to_owned()));
         };
         match executed.extract_error().map_err(|error| Failure::of(&error))? {

@@ -86,6 +86,9 @@ impl Failure {
                     _ => Code::StoreUnavailable,
                 };
                 let advice = match detail {
+                    // Where calls are redirected, they are followed.
+                    _ if code == "MOVED" => ": it is a node of a cluster, so the URL needs redis+cluster://",
+                    _ if code == "READONLY" => ": it is a replica: use the address of its primary",
                     detail if detail.contains("after non deterministic commands") => {
                         ": it is older than Redis 5, which this store needs"
                     }
@@ -122,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_errors_of_servers_that_are_too_old_or_run_no_scripts_say_what_to_do() {
+    fn the_errors_of_servers_that_cannot_be_used_say_what_to_do() {
         for (reply, advice) in [
             (
                 "ERR Error running script (call to f_0): @user_script:9: Write commands not allowed after non deterministic commands.",
@@ -130,6 +133,8 @@ mod tests {
             ),
             ("ERR unknown command 'EVALSHA'", "atomic=watch"),
             ("ERR unknown command `EVAL`, with args beginning with: ", "atomic=watch"),
+            ("MOVED 12182 127.0.0.1:7001", "redis+cluster://"),
+            ("READONLY You can't write against a read only replica.", "address of its primary"),
         ] {
             let error = Error::from(Failure::rejected(reply));
             assert!(error.message().contains(advice), "{error}");

@@ -61,8 +61,9 @@ async fn a_slot_that_moves_is_followed() {
     }
 }
 
-/// Moves a slot from its owner to the next node, with its key, as `redis-cli --cluster reshard` does.
-async fn move_slot(ports: &[u16], slot: u16, key: &str) {
+/// Moves a slot from its owner to the next node, with all keys that it has, as `redis-cli --cluster reshard` does. One of the keys finds the
+/// owner.
+pub(crate) async fn move_slot(ports: &[u16], slot: u16, key: &str) {
     let mut owner = None;
     for (i, port) in ports.iter().enumerate() {
         if !ask(*port, format!("GET {key}\r\n").as_bytes()).await.starts_with(b"-MOVED") {
@@ -74,7 +75,11 @@ async fn move_slot(ports: &[u16], slot: u16, key: &str) {
     let (source_id, target_id) = (node_id(source).await, node_id(target).await);
     text(target, &format!("CLUSTER SETSLOT {slot} IMPORTING {source_id}")).await;
     text(source, &format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}")).await;
-    text(source, &format!("MIGRATE 127.0.0.1 {target} {key} 0 5000")).await;
+    // From now on no key is created here.
+    let keys = text(source, &format!("CLUSTER GETKEYSINSLOT {slot} 100")).await;
+    for key in keys.lines().filter(|line| !line.starts_with(['*', '$'])) {
+        text(source, &format!("MIGRATE 127.0.0.1 {target} {key} 0 5000")).await;
+    }
     for port in [target, source].into_iter().chain(ports.iter().copied()) {
         text(port, &format!("CLUSTER SETSLOT {slot} NODE {target_id}")).await;
     }

@@ -187,6 +187,11 @@ async fn a_full_server_rejects_each_check_and_changes_nothing() {
         let error = task.await.unwrap().unwrap_err();
         assert_eq!((error.code(), error.outcome()), (Code::OutOfMemory, Outcome::NotApplied), "{error:?}");
     }
+    for atomic in ["cas", "watch"] {
+        let store = open(&format!("redis://{}?deadline=40s&atomic={atomic}", server.site().addresses()));
+        let error = super::add_1(&*store, &key("full step")).await.unwrap_err();
+        assert_eq!((error.code(), error.outcome()), (Code::OutOfMemory, Outcome::NotApplied), "{error:?}");
+    }
     ask(server.site().port(), b"CONFIG SET maxmemory 0\r\n").await;
     let mut allowed = 0;
     for task in checks(&store, &keys, 5, 100) {

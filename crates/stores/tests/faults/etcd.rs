@@ -27,6 +27,16 @@ async fn a_reply_that_is_cut_off_is_settled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn killed_and_restarted_while_swaps_are_sent_together() {
+    servers::killed_with_many_keys(&ETCD, URL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_that_are_cut_off_are_settled_for_swaps_that_were_sent_together() {
+    servers::cut_off_with_many_keys(&ETCD, URL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_late_write_is_counted_as_reported() {
     servers::late(&ETCD, URL).await;
 }

@@ -4,6 +4,7 @@
 //! |---------------------------------------------------|-----------|
 //! | a Redis that is killed, paused, cut off, flushed  | `redis`   |
 //! | a slot that moves while it is used                | `cluster` |
+//! | steps that are scripts, alone, in batches, on hot keys, of combinations | `scripts` |
 //! | wrong passwords, wrong servers, wrong URLs        | `rejected` |
 //! | what every other server is put through            | `servers` |
 //! | a URL of one store at a server of another         | `kinds`   |
@@ -12,6 +13,8 @@
 //! | NATS, etcd                                        | `nats`, `etcd` |
 //! | the worker of `edge/`                             | `edge`    |
 //! | a server that replies as a test wants             | `fake`    |
+//! | servers that are too old                          | `old`     |
+//! | when servers may delete records by themselves     | `reclaimed` |
 
 #![cfg(any(
     feature = "redis",
@@ -36,7 +39,7 @@ mod dynamodb;
 mod edge;
 #[cfg(feature = "etcd")]
 mod etcd;
-#[cfg(any(feature = "dynamodb", feature = "denokv"))]
+#[cfg(any(feature = "dynamodb", feature = "denokv", feature = "etcd"))]
 mod fake;
 #[cfg(all(
     feature = "redis",
@@ -50,14 +53,20 @@ mod fake;
 mod kinds;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(all(feature = "postgres", feature = "nats", feature = "etcd"))]
+mod old;
 #[cfg(feature = "postgres")]
 mod pgbouncer;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(all(feature = "redis", feature = "etcd", feature = "nats"))]
+mod reclaimed;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "redis")]
 mod rejected;
+#[cfg(feature = "redis")]
+mod scripts;
 #[cfg(any(
     feature = "postgres",
     feature = "dynamodb",
@@ -69,13 +78,13 @@ mod servers;
 
 use std::sync::Arc;
 
-use keystead_core::{Code, Error, Key, Outcome, Store, StoreExt, SystemClock, Ttl};
+use keystead_core::{Code, Error, Key, Outcome, Stopwatch, Store, StoreExt, SystemClock, Ttl};
 use keystead_testkit::servers::{Kind, OwnServer};
 use keystead_testkit::skip::found;
 use keystead_testkit::steps::increment;
 
 /// The outcomes that callers of apply got, counted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Outcomes {
     applied: u64,
     not_applied: u64,
@@ -83,7 +92,7 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    fn add(&mut self, result: &Result<u64, Error>) {
+    fn add<T>(&mut self, result: &Result<T, Error>) {
         match result {
             Ok(_) => self.applied += 1,
             Err(error) if error.outcome() == Outcome::NotApplied => self.not_applied += 1,
@@ -128,6 +137,18 @@ async fn count(store: &dyn Store, key: &Key) -> u64 {
             Err(error) => assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}"),
         }
     }
+}
+
+/// How much later than its deadline a call may return here: others use the machine. Far less than one that hangs.
+const LATE_MS: u64 = 5_000;
+
+/// The result of a call, which has returned when its deadline says so.
+async fn in_time<T>(deadline_ms: u64, call: impl Future<Output = T>) -> T {
+    let since = Stopwatch::start();
+    let result = call.await;
+    let ms = since.elapsed().as_millis() as u64;
+    assert!(ms <= deadline_ms + LATE_MS, "a result after {ms} ms at a deadline of {deadline_ms} ms");
+    result
 }
 
 async fn add_1(store: &dyn Store, key: &Key) -> Result<u64, Error> {

@@ -27,6 +27,11 @@ async fn a_reply_that_is_cut_off_is_settled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_late_write_is_counted_as_reported() {
+    servers::late(&NATS, URL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn concurrent_applies_are_all_counted() {
     let Some(server) = server(&NATS).await else { return };
     servers::concurrent(&server, URL).await;

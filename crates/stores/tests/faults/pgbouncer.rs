@@ -39,6 +39,21 @@ async fn concurrent_applies_are_all_counted_and_both_ways_mix() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn killed_and_restarted_by_cas() {
+    servers::killed_and_restarted(&PGBOUNCER, CAS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_and_restarted_while_rows_are_written_together() {
+    servers::killed_with_many_keys(&PGBOUNCER, CAS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_write_is_counted_as_reported_by_cas() {
+    servers::late(&PGBOUNCER, CAS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn killed_and_restarted_by_lock() {
     servers::killed_and_restarted(&PGBOUNCER, LOCK).await;
 }

@@ -9,7 +9,7 @@ use keystead_testkit::servers::proxy::{Proxy, Traffic};
 use keystead_testkit::servers::{ask, redis};
 use keystead_testkit::steps::increment;
 
-use super::{Outcomes, add_1, count, key, open, server};
+use super::{Outcomes, add_1, count, in_time, key, open, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_and_restarted_in_the_middle() {
@@ -60,14 +60,19 @@ async fn a_paused_server_is_an_error_and_never_a_hang() {
     let Some(server) = server(&redis::REDIS).await else { return };
     let store = open(&format!("redis://{}?deadline=400ms", server.site().addresses()));
     let patient = open(&format!("redis://{}?deadline=40s", server.site().addresses()));
-    let key = key("paused");
+    let (key, limited) = (key("paused"), key("limited"));
     add_1(&*patient, &key).await.unwrap();
     server.pause().unwrap();
     let mut outcomes = Outcomes { applied: 1, ..Outcomes::default() };
+    let strategy = FixedWindow::new(50, 3_600_000_000).unwrap();
     for _ in 0..3 {
-        let result = add_1(&*store, &key).await;
+        let result = in_time(400, add_1(&*store, &key)).await;
         assert_eq!(result.as_ref().unwrap_err().code(), Code::StoreUnavailable);
         outcomes.add(&result);
+        // By a script.
+        let check = Check { strategy, ask: Ask::units(1), at: None };
+        let error = in_time(400, store.apply(&limited, &check)).await.unwrap_err();
+        assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
     }
     server.resume().unwrap();
     outcomes.assert_exact(count(&*patient, &key).await);

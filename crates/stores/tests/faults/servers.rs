@@ -8,7 +8,7 @@ use keystead_testkit::servers::proxy::{Proxy, Traffic};
 use keystead_testkit::servers::{Kind, OwnServer};
 use keystead_testkit::steps::{increment, put};
 
-use super::{Outcomes, add_1, count, key, open, server};
+use super::{Outcomes, add_1, count, in_time, key, open, server};
 
 /// The URL of a store on a port, with these further parameters (`name=value&...`).
 pub(crate) type UrlOf = fn(port: u16, parameters: &str) -> String;
@@ -162,7 +162,7 @@ pub(crate) async fn paused(kind: &'static Kind, url: UrlOf) {
     server.pause().unwrap();
     let mut failed = 0;
     while failed < 3 {
-        let result = add_1(&*store, &key).await;
+        let result = in_time(800, add_1(&*store, &key)).await;
         outcomes.add(&result);
         match result {
             // The signal stops its threads one after the other: what it was doing may still end.

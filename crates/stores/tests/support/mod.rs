@@ -3,9 +3,10 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use keystead_core::{Clock, Store};
-use keystead_testkit::NotOpened;
+use keystead_testkit::runner::within;
 #[cfg(feature = "denokv")]
 use keystead_testkit::servers::denokv;
 #[cfg(feature = "dynamodb")]
@@ -23,6 +24,8 @@ use keystead_testkit::servers::{Kind, SharedServer, Site};
 use keystead_testkit::servers::{keystead, redis};
 #[cfg(feature = "postgres")]
 use keystead_testkit::servers::{pgbouncer, postgres};
+use keystead_testkit::{Checked, NotOpened};
+use libtest_mimic::{Failed, Trial};
 
 /// A store, and what must stay as long as it is used.
 pub(crate) struct Opened {
@@ -61,6 +64,18 @@ pub(crate) static ON_SERVERS: &[OnServer] = &[
         url: |site| redis_url(site, "script", "server"),
     },
     #[cfg(feature = "redis")]
+    OnServer {
+        label: "redis, cas, server clock",
+        kind: &redis::REDIS,
+        url: |site| redis_url(site, "cas", "server"),
+    },
+    #[cfg(feature = "redis")]
+    OnServer {
+        label: "redis, watch, server clock",
+        kind: &redis::REDIS,
+        url: |site| redis_url(site, "watch", "server"),
+    },
+    #[cfg(feature = "redis")]
     OnServer { label: "valkey", kind: &redis::VALKEY, url: |site| redis_url(site, "script", "client") },
     #[cfg(feature = "redis")]
     OnServer {
@@ -73,6 +88,12 @@ pub(crate) static ON_SERVERS: &[OnServer] = &[
         label: "redis-cluster, watch",
         kind: &redis::REDIS_CLUSTER,
         url: |site| format!("redis+cluster://{}?atomic=watch&{DEADLINE}", site.addresses()),
+    },
+    #[cfg(feature = "redis")]
+    OnServer {
+        label: "redis-cluster, server clock",
+        kind: &redis::REDIS_CLUSTER,
+        url: |site| format!("redis+cluster://{}?clock=server&{DEADLINE}", site.addresses()),
     },
     #[cfg(feature = "redis")]
     OnServer {
@@ -163,11 +184,6 @@ fn redis_url(site: &Site, atomic: &str, clock: &str) -> String {
 }
 
 impl OnServer {
-    /// Whether it is on the worker of `edge/`.
-    pub(crate) fn is_at_the_edge(&self) -> bool {
-        self.label.ends_with("edge")
-    }
-
     /// Whether its steps are not atomic, so that nothing about concurrent ones can be expected.
     pub(crate) fn is_approximate(&self) -> bool {
         self.label.starts_with("workers-kv")
@@ -178,5 +194,31 @@ impl OnServer {
         let server = SharedServer::get(self.kind).await?;
         let store = keystead_stores::connect(&(self.url)(server.site()), clock).await?;
         Ok(Opened { store, _server: server })
+    }
+}
+
+/// A test of one store, `LABEL::NAME`. It is skipped if the server is missing and not required, and if the store is `unfit` for it.
+pub(crate) fn trial<F>(
+    on_server: &'static OnServer,
+    name: &str,
+    unfit: Option<&str>,
+    deadline: Duration,
+    run: impl FnOnce(&'static OnServer) -> F + Send + 'static,
+) -> Trial
+where
+    F: Future<Output = Checked> + Send + 'static,
+{
+    let trial = Trial::test(format!("{}::{name}", on_server.label), move || {
+        within(deadline, run(on_server)).map_err(|failure| Failed::from(failure.to_string()))
+    });
+    let required = std::env::var("REQUIRE").unwrap_or_default();
+    let is_required = required.split(',').any(|name| name == "all" || name == on_server.kind.name);
+    let missing = match (on_server.kind.find)() {
+        Err(NotOpened::Missing(reason)) if !is_required => Some(reason),
+        _ => None,
+    };
+    match unfit.map(str::to_owned).or(missing) {
+        Some(reason) => trial.with_ignored_flag(true).with_kind(format!("skipped: {reason}")),
+        None => trial,
     }
 }

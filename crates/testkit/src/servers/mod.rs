@@ -69,12 +69,15 @@ pub struct Kind {
 /// Every kind of server.
 pub static KINDS: &[&Kind] = &[
     &keystead::KEYSTEAD,
+    &keystead::KEYSTEAD_DURABLE,
     &redis::REDIS,
     &redis::REDIS_DURABLE,
     &redis::REDIS_TLS,
     &redis::REDIS_MUTUAL_TLS,
     &redis::VALKEY,
+    &redis::VALKEY_DURABLE,
     &redis::REDIS_CLUSTER,
+    &redis::REDIS_CLUSTER_DURABLE,
     &postgres::POSTGRES,
     &postgres::POSTGRES_TLS,
     &pgbouncer::PGBOUNCER,

@@ -13,7 +13,8 @@ use crate::setup::NotOpened;
 pub struct OwnServer {
     kind: &'static Kind,
     site: Site,
-    processes: Vec<Child>,
+    /// With their places among the commands of the kind.
+    processes: Vec<(usize, Child)>,
     /// Removed after the processes have ended.
     _dir: TempDir,
 }
@@ -36,12 +37,15 @@ impl OwnServer {
     async fn spawn(&mut self) -> Result<(), NotOpened> {
         let binary = (self.kind.find)()?;
         for (i, mut command) in (self.kind.commands)(&binary, &self.site).into_iter().enumerate() {
+            if self.processes.iter().any(|(running, _)| *running == i) {
+                continue;
+            }
             let path = self.site.dir.join(format!("log-{i}"));
             let log =
                 std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(Failure::from)?;
             let both = log.try_clone().map_err(Failure::from)?;
             command.stdin(Stdio::null()).stdout(both).stderr(log);
-            self.processes.push(command.spawn().map_err(Failure::from)?);
+            self.processes.push((i, command.spawn().map_err(Failure::from)?));
         }
         Ok(until_ready(self.kind, &self.site).await?)
     }
@@ -57,11 +61,32 @@ impl OwnServer {
     /// # Errors
     /// When a process cannot be killed.
     pub fn kill(&mut self) -> Checked {
-        for mut process in self.processes.drain(..) {
+        for (_, mut process) in self.processes.drain(..) {
             process.kill()?;
             process.wait()?;
         }
         Ok(())
+    }
+
+    /// Kills one of its processes, by its place among the commands of the kind.
+    ///
+    /// # Errors
+    /// When it does not run, or cannot be killed.
+    pub fn kill_one(&mut self, place: usize) -> Checked {
+        let running = self.processes.iter().position(|(running, _)| *running == place);
+        let running = running.ok_or_else(|| Failure::new(format_args!("no process {place} runs")))?;
+        let (_, mut process) = self.processes.swap_remove(running);
+        process.kill()?;
+        process.wait()?;
+        Ok(())
+    }
+
+    /// Starts the processes again that were killed alone, and waits until all are ready together.
+    ///
+    /// # Errors
+    /// When one does not start.
+    pub async fn restart_killed(&mut self) -> Checked {
+        self.spawn().await.map_err(Failure::new)
     }
 
     /// Starts it again, in the same directory, on the same ports.
@@ -90,7 +115,7 @@ impl OwnServer {
     }
 
     fn signal(&self, signal: Signal) -> Checked {
-        for process in &self.processes {
+        for (_, process) in &self.processes {
             kill_process(Pid::from_child(process), signal).map_err(std::io::Error::from)?;
         }
         Ok(())

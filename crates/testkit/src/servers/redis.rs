@@ -22,15 +22,8 @@ const ALONE: Kind = Kind {
 pub static REDIS: Kind = ALONE;
 
 /// Redis that writes every change to disk before it replies, so that it can be killed.
-pub static REDIS_DURABLE: Kind = Kind {
-    name: "redis-durable",
-    commands: |binary, site| {
-        let mut command = alone(binary, site, 0);
-        command.args(["--appendonly", "yes", "--appendfsync", "always"]);
-        vec![command]
-    },
-    ..ALONE
-};
+pub static REDIS_DURABLE: Kind =
+    Kind { name: "redis-durable", commands: |binary, site| vec![durable(alone(binary, site, 0))], ..ALONE };
 
 /// The password of [`REDIS_TLS`].
 pub const PASSWORD: &str = "a-password-of-the-tests";
@@ -61,8 +54,25 @@ const ENCRYPTED: Kind = Kind {
 /// Valkey, in memory only.
 pub static VALKEY: Kind = Kind { name: "valkey", find: find_valkey, ..ALONE };
 
+/// Valkey that writes every change to disk before it replies.
+pub static VALKEY_DURABLE: Kind = Kind {
+    name: "valkey-durable",
+    find: find_valkey,
+    commands: |binary, site| vec![durable(alone(binary, site, 0))],
+    ..ALONE
+};
+
 /// Three nodes of a Redis Cluster without replicas.
-pub static REDIS_CLUSTER: Kind = Kind {
+pub static REDIS_CLUSTER: Kind = CLUSTER;
+
+/// The same with nodes that write every change to disk before they reply.
+pub static REDIS_CLUSTER_DURABLE: Kind = Kind {
+    name: "redis-cluster-durable",
+    commands: |binary, site| (0..3).map(|node| durable(in_cluster(binary, site, node))).collect(),
+    ..CLUSTER
+};
+
+const CLUSTER: Kind = Kind {
     name: "redis-cluster",
     ports: 3,
     find: || {
@@ -102,6 +112,13 @@ fn in_cluster(binary: &Path, site: &Site, node: usize) -> Command {
     let mut command = alone(binary, site, node);
     command.args(["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
     command.args(["--cluster-config-file", &format!("nodes-{node}.conf")]);
+    command.args(["--appenddirname", &format!("appendonly-{node}")]);
+    command
+}
+
+/// Of two values of an option, the last one counts.
+fn durable(mut command: Command) -> Command {
+    command.args(["--appendonly", "yes", "--appendfsync", "always"]);
     command
 }
 
@@ -119,11 +136,16 @@ async fn join(site: &Site) -> Checked {
     if is_joined(site).await {
         return Ok(());
     }
-    let cli = find_binary("redis-cli", &["redis-cli"], "apt install redis-tools").map_err(Failure::new)?;
-    let mut command = Command::new(cli);
-    command.args(["--cluster", "create"]).args(site.addresses().split(','));
-    command.args(["--cluster-replicas", "0", "--cluster-yes"]);
-    tokio::task::spawn_blocking(move || run(&mut command)).await.map_err(Failure::new)??;
+    // Nodes that were restarted know each other from their files.
+    let info = ask(site.port(), b"CLUSTER INFO\r\n").await;
+    if String::from_utf8_lossy(&info).contains("cluster_known_nodes:1\r") {
+        let cli =
+            find_binary("redis-cli", &["redis-cli"], "apt install redis-tools").map_err(Failure::new)?;
+        let mut command = Command::new(cli);
+        command.args(["--cluster", "create"]).args(site.addresses().split(','));
+        command.args(["--cluster-replicas", "0", "--cluster-yes"]);
+        tokio::task::spawn_blocking(move || run(&mut command)).await.map_err(Failure::new)??;
+    }
     while !is_joined(site).await {
         tokio::time::sleep(super::POLL_EVERY).await;
     }

@@ -1,6 +1,7 @@
 //! The suite can fail: each deliberately broken store is caught by the cases for it and by no others, every case catches some
 //! store, and the correct stores pass.
 
+mod decisions;
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         }
     }
     trials.push(Trial::test("approximate::LostUpdate", || is_caught(&approximate(Fault::LostUpdate), "")));
+    trials.extend(decisions::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use keystead_core::{Change, Code, Key, Outcome, Step, Store, StoreExt, Ttl, step_fn};
 
 use super::model::{append, store};
-use super::{CallFault, Effect, FaultyBackend, Plan, Reply};
-use crate::bounds::{COMBINED_MAX, WAITING_MAX};
+use super::{CallFault, Effect, FaultyBackend, Manner, Plan, Reply};
+use crate::bounds::{ATTEMPTS_MAX, COMBINED_MAX, WAITING_MAX};
+use crate::cas::CasStore;
 use crate::cas::fault::Fault;
 
 fn key() -> Key {
@@ -27,7 +28,7 @@ fn plan(calls: std::ops::Range<usize>, reply: Reply, effect: Effect) -> Plan {
 }
 
 async fn creates_after_another_handle_has_removed(fault: Option<Fault>) -> bool {
-    let backend = FaultyBackend::new(Plan::new(), 1, true);
+    let backend = FaultyBackend::new(Plan::default(), 1, true);
     let (first, second) = (store(&backend, fault), store(&backend, fault));
     assert!(first.apply(&key(), &create()).await.unwrap());
     assert!(second.reset(&key()).await.unwrap());
@@ -46,7 +47,7 @@ async fn a_layer_that_denies_from_its_cache_is_caught() {
 
 #[tokio::test(start_paused = true)]
 async fn steps_that_wait_for_one_key_cost_one_write() {
-    let backend = FaultyBackend::new(Plan::new(), 1, true);
+    let backend = FaultyBackend::new(Plan::default(), 1, true);
     let store = store(&backend, None);
     let mut tasks = Vec::new();
     for number in 0..COMBINED_MAX as u64 {
@@ -64,7 +65,7 @@ async fn steps_that_wait_for_one_key_cost_one_write() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_a_cached_key_is_one_round_trip() {
-    let backend = FaultyBackend::new(Plan::new(), 1, true);
+    let backend = FaultyBackend::new(Plan::default(), 1, true);
     let store = store(&backend, None);
     for number in 0..10 {
         store.apply(&key(), &append(number)).await.unwrap();
@@ -132,7 +133,7 @@ async fn too_many_waiting_steps_are_rejected() {
 
 #[tokio::test(start_paused = true)]
 async fn only_the_step_that_puts_too_large_a_state_fails() {
-    let backend = FaultyBackend::new(Plan::new(), 1, true);
+    let backend = FaultyBackend::new(Plan::default(), 1, true);
     let store = store(&backend, None);
     let put =
         |len: usize| step_fn(move |_: Option<&String>, _now| Change::Put("x".repeat(len), Ttl::Never, ()));
@@ -143,4 +144,26 @@ async fn only_the_step_that_puts_too_large_a_state_fails() {
     first.unwrap();
     assert_eq!(second.unwrap_err().code(), Code::TooLarge);
     assert_eq!(third.unwrap().map(|text| text.len()), Some(10));
+}
+
+/// Against others that always win, attempts end by their number, or before that by their part of the deadline.
+#[tokio::test(start_paused = true)]
+async fn attempts_that_always_lose_end_and_nothing_is_applied() {
+    for (deadline_ms, returns_current) in [(60_000, true), (60_000, false), (800, true)] {
+        let backend = FaultyBackend::new(Plan::default(), 1, returns_current);
+        let backend = backend.of_manner(Manner::Contended);
+        let clock = Arc::new(keystead_core::SystemClock);
+        let store = CasStore::new(backend.clone(), clock, deadline_ms).unwrap();
+        let (key, append) = (key(), append(1));
+        let applied = tokio::time::timeout(Duration::from_millis(deadline_ms), store.apply(&key, &append));
+        let error = applied.await.unwrap().unwrap_err();
+        assert_eq!((error.code(), error.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
+        // A read; then a swap each time, and another read if the server does not return what won.
+        let most = 1 + ATTEMPTS_MAX as usize * if returns_current { 1 } else { 2 };
+        match deadline_ms {
+            800 => assert!((3..most).contains(&backend.calls()), "{} calls", backend.calls()),
+            _ => assert_eq!(backend.calls(), most),
+        }
+        assert!(backend.history().is_empty());
+    }
 }

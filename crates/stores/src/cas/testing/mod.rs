@@ -1,9 +1,17 @@
-//! A server in memory that loses replies, delays writes past the deadline, refuses and hangs, at the calls that a plan names.
+//! A server in memory that loses replies, delays writes past the deadline, refuses and hangs, at the calls that a plan names. It, or one of its
+//! clients, may also die there. It keeps every value that a key has had.
+//!
+//! | To find                                        | open     |
+//! |------------------------------------------------|----------|
+//! | a scene of several handles, and what is wrong with its outcome | `model` |
+//! | every fault, every pair, every moment of a death, random plans | `plans` |
+//! | round trips, deadlines, bounds                 | `layer`  |
 
 mod layer;
 mod model;
+mod plans;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +36,8 @@ pub(super) enum Reply {
     Hangs,
     /// The server is known not to have got it. The effect is none.
     Refused,
+    /// The process that called has ended, so it sends nothing more and learns nothing.
+    Dies,
 }
 
 /// What happens on the server.
@@ -40,7 +50,36 @@ pub(super) enum Effect {
 }
 
 /// Faults by the number of the call.
-pub(super) type Plan = HashMap<usize, CallFault>;
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    pub(super) at: BTreeMap<usize, CallFault>,
+    /// The fault of every other call from this one on: the server has died.
+    pub(super) from: Option<(usize, CallFault)>,
+}
+
+impl Plan {
+    fn of(&self, call: usize) -> Option<CallFault> {
+        let lasting = self.from.filter(|(from, _)| call >= *from).map(|(_, fault)| fault);
+        self.at.get(&call).copied().or(lasting)
+    }
+}
+
+impl FromIterator<(usize, CallFault)> for Plan {
+    fn from_iter<T: IntoIterator<Item = (usize, CallFault)>>(faults: T) -> Plan {
+        Plan { at: faults.into_iter().collect(), from: None }
+    }
+}
+
+/// How a server is, apart from faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Manner {
+    #[default]
+    Correct,
+    /// Deletes what it is asked to keep: a late write to an absent key then lands.
+    DeletesTombstones,
+    /// Somebody else always writes the key before a swap.
+    Contended,
+}
 
 #[derive(Default)]
 struct World {
@@ -50,8 +89,13 @@ struct World {
     plan: Plan,
     /// Writes that are still on their way, with the call at which they arrive.
     late: Vec<(usize, Key, Write)>,
+    /// Every value that a key has had, in order.
+    history: Vec<String>,
+    /// The handles whose process has ended.
+    dead: BTreeSet<usize>,
+    handles: usize,
     seed: u64,
-    deletes_tombstones: bool,
+    manner: Manner,
     returns_current: bool,
 }
 
@@ -63,12 +107,19 @@ struct Write {
 
 impl World {
     fn swap(&mut self, key: &Key, write: &Write) -> Swapped {
+        if self.manner == Manner::Contended {
+            self.revision += 1;
+            let revision = self.revision;
+            self.values.entry(key.clone()).and_modify(|value| value.0 = revision);
+            return Swapped::Conflict(self.returns_current.then(|| self.read(key)));
+        }
         let current = self.values.get(key).map(|(revision, _)| VersionToken(u128::from(*revision)));
         if current != write.expected {
             return Swapped::Conflict(self.returns_current.then(|| self.read(key)));
         }
         self.revision += 1;
-        if self.deletes_tombstones && write.text.ends_with('\n') {
+        self.history.push(write.text.clone());
+        if self.manner == Manner::DeletesTombstones && write.text.ends_with('\n') {
             self.values.remove(key);
         } else {
             self.values.insert(key.clone(), (self.revision, write.text.clone()));
@@ -99,22 +150,33 @@ impl World {
         self.calls += 1;
         self.arrive(call);
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.plan.get(&call).copied(), Duration::from_millis(1 + (self.seed >> 33) % 4))
+        (self.plan.of(call), Duration::from_millis(1 + (self.seed >> 33) % 4))
     }
 }
 
-/// A handle on the server.
-#[derive(Clone)]
-pub(super) struct FaultyBackend(Arc<Mutex<World>>);
+/// The server, for one of its clients.
+pub(super) struct FaultyBackend {
+    world: Arc<Mutex<World>>,
+    handle: usize,
+}
+
+impl Clone for FaultyBackend {
+    /// Another client.
+    fn clone(&self) -> Self {
+        let mut world = self.lock();
+        world.handles += 1;
+        FaultyBackend { world: Arc::clone(&self.world), handle: world.handles }
+    }
+}
 
 impl FaultyBackend {
     pub(super) fn new(plan: Plan, seed: u64, returns_current: bool) -> Self {
-        FaultyBackend(Arc::new(Mutex::new(World { plan, seed, returns_current, ..World::default() })))
+        let world = World { plan, seed, returns_current, ..World::default() };
+        FaultyBackend { world: Arc::new(Mutex::new(world)), handle: 0 }
     }
 
-    /// Deletes what it is asked to keep: a late write to an absent key then lands.
-    pub(super) fn deletes_tombstones(self) -> Self {
-        self.lock().deletes_tombstones = true;
+    pub(super) fn of_manner(self, manner: Manner) -> Self {
+        self.lock().manner = manner;
         self
     }
 
@@ -127,17 +189,24 @@ impl FaultyBackend {
         self.lock().arrive(usize::MAX);
     }
 
-    pub(super) fn value(&self, key: &Key) -> Option<String> {
-        self.lock().values.get(key).map(|(_, text)| text.clone())
+    /// Every value that the one key of a scene has had.
+    pub(super) fn history(&self) -> Vec<String> {
+        self.lock().history.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, World> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The way there, the effect on the server, and the way back.
     async fn perform<T>(&self, effect: impl Fn(&mut World) -> T, late: Option<(Key, Write)>) -> Result<T> {
+        if self.lock().dead.contains(&self.handle) {
+            std::future::pending::<()>().await;
+        }
         let (fault, latency) = self.lock().call();
+        if fault.is_some_and(|fault| fault.reply == Reply::Dies) {
+            self.lock().dead.insert(self.handle);
+        }
         tokio::time::sleep(latency).await;
         let Some(CallFault { reply, effect: when }) = fault else {
             let result = effect(&mut self.lock());
@@ -155,7 +224,7 @@ impl FaultyBackend {
         }
         match reply {
             Reply::Lost => Err(Error::unknown(Code::StoreUnavailable, "the connection was lost")),
-            Reply::Hangs => std::future::pending().await,
+            Reply::Hangs | Reply::Dies => std::future::pending().await,
             Reply::Refused => Err(Error::new(Code::StoreUnavailable, "the connection was refused")),
         }
     }
