@@ -23,6 +23,7 @@
 //! | how slots move: source, target, node, coordinator          | [`migration`]     |
 //! | the exhaustive model of a move (tests)                     | `model`           |
 //! | nodes; slots and ranges                                    | [`node`], [`slots`] |
+//! | which server has the id of a node                          | [`claim`]         |
 //! | bounds                                                     | [`bounds`]        |
 //!
 //! A request for a key: [`Member::access`] of its slot says to run it, to let it wait, or who owns it. A node feeds its [`Member`] with
@@ -31,6 +32,7 @@
 //! This crate touches nothing: no sockets, no files, no clock, no runtime. Deadlines are calls by whoever has a clock.
 
 pub mod bounds;
+pub mod claim;
 pub mod migration;
 #[cfg(test)]
 mod model;
@@ -41,6 +43,7 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
+pub use claim::{Claim, ClaimStep, Claimed};
 pub use migration::{Access, Coordinator, Digest, Member, Message, Order, Output};
 pub use node::{Node, NodeId, NodeState};
 pub use ring::{Modulo, Plan, Ring, Transfer, transfers};

@@ -56,7 +56,7 @@ pub mod wire;
 pub use args::{Args, Command};
 pub use ctx::Ctx;
 pub use errors::{CommandResult, Fail};
-pub use families::json;
+pub use families::{json, shard_channel_ended};
 pub use random::Random;
 pub use reply::Reply;
 pub use spec::Spec;

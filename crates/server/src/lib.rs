@@ -48,6 +48,7 @@ mod data_file;
 pub mod database;
 pub mod documents;
 pub mod failure;
+mod free_memory;
 pub mod functions;
 mod handover;
 pub mod http;

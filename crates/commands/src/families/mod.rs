@@ -24,3 +24,5 @@ pub(crate) mod streams;
 pub(crate) mod strings;
 pub(crate) mod transactions;
 pub(crate) mod zsets;
+
+pub use pubsub::shard_channel_ended;

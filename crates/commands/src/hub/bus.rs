@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use keystead_model::Bytes;
 
 use super::ClientId;
-use super::mailbox::{Mailbox, Message};
+use super::mailbox::{Mailbox, Message, MessageKind};
 use crate::ctx::Publication;
 use crate::glob;
 
@@ -26,6 +26,10 @@ pub enum Subscribed {
 }
 
 type Subscribers = HashMap<Bytes, HashMap<ClientId, Arc<Mailbox>, RandomState>, RandomState>;
+
+fn kind_of(publication: &Publication) -> MessageKind {
+    if publication.sharded { MessageKind::Sharded } else { MessageKind::Message }
+}
 
 /// Channels and their subscribers.
 #[derive(Default)]
@@ -99,7 +103,7 @@ impl Bus {
             channel: publication.channel.clone(),
             pattern: pattern.cloned(),
             content: publication.message.clone(),
-            sharded: publication.sharded,
+            kind: kind_of(publication),
         };
         let inner = self.lock();
         let exact = if publication.sharded { &inner.shards } else { &inner.channels };
@@ -128,9 +132,25 @@ impl Bus {
                 channel: publication.channel.clone(),
                 pattern: (kind == Subscribed::Pattern).then(|| name.clone()),
                 content: publication.message.clone(),
-                sharded: publication.sharded,
+                kind: kind_of(publication),
             };
             mailbox.put(message, limit_bytes);
+        }
+    }
+
+    /// Ends the subscriptions to the shard channels that are not wanted, and sends that to their subscribers.
+    pub fn end_shard_channels(&self, is_wanted: impl Fn(&[u8]) -> bool, limit_bytes: usize) {
+        if self.listening.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut inner = self.lock();
+        for (channel, subscribers) in inner.shards.extract_if(|channel, _| !is_wanted(channel)) {
+            self.listening.fetch_sub(subscribers.len(), Ordering::Release);
+            for mailbox in subscribers.values() {
+                let (channel, content) = (channel.clone(), Bytes::default());
+                mailbox
+                    .put(Message { channel, pattern: None, content, kind: MessageKind::Ended }, limit_bytes);
+            }
         }
     }
 

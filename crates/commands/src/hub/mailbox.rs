@@ -17,8 +17,19 @@ pub struct Message {
     pub pattern: Option<Bytes>,
     /// The payload.
     pub content: Bytes,
-    /// Whether it was published to a shard channel.
-    pub sharded: bool,
+    /// What it is.
+    pub kind: MessageKind,
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageKind {
+    /// It was published to a channel, or is a line of MONITOR.
+    Message,
+    /// It was published to a shard channel.
+    Sharded,
+    /// The subscription to the shard channel has ended: another node of the cluster has its slot.
+    Ended,
 }
 
 impl Message {

@@ -4,6 +4,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use keystead_core::key;
+
 mod bus;
 mod clients;
 mod cluster;
@@ -24,7 +26,7 @@ pub use cluster::{Cluster, Rejection, endpoint};
 pub(crate) use config::page as config_page;
 pub use config::{Config, ConfigError, OutputLimit};
 pub use host::{Facts, Host, Loading, ShutDown};
-pub use mailbox::{Mailbox, Message};
+pub use mailbox::{Mailbox, Message, MessageKind};
 pub use monitors::{Monitors, SCRIPT};
 pub(crate) use scripts::Origin;
 pub use scripts::Scripts;
@@ -69,6 +71,13 @@ impl Hub {
             cluster: OnceLock::new(),
             host,
         }
+    }
+
+    /// Ends the subscriptions to shard channels whose slots this node of a cluster does not own, as Redis does.
+    pub fn end_foreign_shard_channels(&self) {
+        let Some(cluster) = self.cluster.get() else { return };
+        // A subscriber that does not read is closed by its limit, or gets this one more message.
+        self.bus.end_shard_channels(|channel| cluster.owns(key::slot(channel)), 0);
     }
 
     /// Restores the function libraries that [`Host::keep_functions`] stored last, before this start.

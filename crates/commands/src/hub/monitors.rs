@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use keystead_core::Millis;
 use keystead_model::Bytes;
 
-use super::mailbox::{Mailbox, Message};
+use super::mailbox::{Mailbox, Message, MessageKind};
 use super::{ClientId, Hub, Kind};
 use crate::args::Args;
 use crate::bounds::MONITOR_BYTES_MAX;
@@ -82,7 +82,7 @@ impl Hub {
         let limit_bytes = limit.ok().filter(|bytes| *bytes > 0).unwrap_or(MONITOR_BYTES_MAX);
         for mailbox in self.monitors.lock().values() {
             let (channel, content) = (Bytes::default(), line.clone());
-            mailbox.put(Message { channel, pattern: None, content, sharded: false }, limit_bytes);
+            mailbox.put(Message { channel, pattern: None, content, kind: MessageKind::Message }, limit_bytes);
         }
     }
 }

@@ -41,8 +41,8 @@ pub const ROUTER_REDIRECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a router waits before it sends such a request again, unless another node was named.
 pub const ROUTER_REDIRECT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Bytes of a body that a router in front of a cluster holds, so that it can send the request again. With a larger one the client gets
-/// `503` if the slot has just moved, and sends it again.
+/// Bytes of a body that a router in front of a cluster holds, so that it can send the request again. A larger one is sent back by
+/// the node if the slot moves meanwhile.
 pub const ROUTER_REPLAY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Most bytes of a response of a node that are looked at to find out whether the slot moves. Errors are far shorter.
@@ -95,6 +95,13 @@ pub const ROUTER_TICK: Duration = Duration::from_secs(1);
 
 /// How long a router waits before it connects again to a node that it could not reach. Meanwhile requests for it are errors.
 pub const ROUTER_RECONNECT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest such pause, for a stream of a client that has lost one of its nodes.
+pub const ROUTER_RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Bytes of messages or changes of all nodes that wait for one HTTP client. With more changes, the nodes wait; with more messages, the stream
+/// ends.
+pub const ROUTER_EVENTS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How long a subscription waits until all nodes that can be reached have it.
 pub const ROUTER_SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -4,11 +4,11 @@
 //! A store that is away changes nothing: the node goes on with the table that it has, also after a restart.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use keystead_cluster::{Node, SlotTable, TableError, TableStep};
+use keystead_cluster::{Claim, ClaimStep, Node, SlotTable, TableError, TableStep};
 use keystead_commands::hub::Cluster;
 use keystead_core::{Code, Error, Result};
 use keystead_engine::Durability;
@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::address::Addresses;
 use super::copy::{self, FILE};
+use super::identity;
 use super::migration::Mover;
 use super::record::Record;
 use crate::app::App;
@@ -31,6 +32,8 @@ pub struct Membership {
     /// Why the last attempt to follow the table failed.
     trouble: Mutex<Option<String>>,
     polling: tokio::sync::Mutex<()>,
+    /// Whether this server has claimed the id of its node.
+    has_claimed: AtomicBool,
     /// Set when it has joined.
     mover: OnceLock<Arc<Mover>>,
     /// Requests that wait for a slot.
@@ -64,10 +67,12 @@ pub(crate) async fn join(app: &Arc<App>) -> Result<()> {
         dir: settings.data.clone(),
         trouble: Mutex::default(),
         polling: Default::default(),
+        has_claimed: AtomicBool::new(false),
         mover: OnceLock::new(),
         parked: AtomicUsize::new(0),
     };
     let table = membership.first_table(&me).await?;
+    membership.claim(&me, table.cluster()).await?;
     let serving = table.slots_owned(&me.id);
     tracing::info!(node = %me.id, cluster = table.cluster(), epoch = table.epoch().0, slots = serving, "joined");
     let mover = Mover::start(app, Arc::clone(&table), me.id.clone()).await?;
@@ -185,6 +190,31 @@ impl Membership {
         Ok(Arc::new(table))
     }
 
+    /// Claims the id of the node for this server: another one must not have it. A store that is away is asked again later.
+    async fn claim(&self, me: &Node, cluster: &str) -> Result<()> {
+        let dir = self.dir.clone();
+        let server = tokio::task::spawn_blocking(move || identity::of(&dir)).await;
+        let server = server.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
+        let server = server.map_err(|error| failure(error.message(), "see docs/cluster-nodes.md"))?;
+        let claim = Claim { cluster: cluster.to_owned(), node: me.id.clone(), server };
+        match self.record.claim(&me.id, &ClaimStep::Claim(claim)).await {
+            Ok(Ok(())) => self.has_claimed.store(true, Ordering::Relaxed),
+            Ok(Err(claimed)) => {
+                let fix = format!(
+                    "stop that one; if its data is lost, or this directory has it, run keystead cluster release {}",
+                    me.id
+                );
+                return Err(failure(claimed, fix));
+            }
+            Err(error) if is_away(&error) => {}
+            Err(error) => {
+                let what = format!("--cluster: the id of the node cannot be claimed: {}", error.message());
+                return Err(failure(what, "see docs/cluster-nodes.md"));
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until none of these slots is being handed over, or that takes too long, or too many wait already.
     pub(crate) async fn until_served(&self, cluster: &Cluster, slots: &[u16]) {
         let (Some(mover), Some(_parked)) = (self.mover.get(), self.park()) else { return };
@@ -253,7 +283,13 @@ impl Membership {
             Err(error) => Some(format!("the slot table cannot be read: {}", error.message())),
             Ok(None) => Some("the store has no slot table any more".to_owned()),
             Ok(Some(table)) => {
-                self.learn(app, cluster, Arc::new(table)).await.err().map(|error| error.message().to_owned())
+                let learned = async {
+                    if !self.has_claimed.load(Ordering::Relaxed) {
+                        self.claim(cluster.me(), table.cluster()).await?;
+                    }
+                    self.learn(app, cluster, Arc::new(table)).await
+                };
+                learned.await.err().map(|error| error.message().to_owned())
             }
         };
         self.report(trouble);

@@ -5,6 +5,7 @@
 //! | joining at the start, following the table       | `member`    |
 //! | the record in the store, and which stores fit   | `record`    |
 //! | the copy on disk                                | `copy`      |
+//! | the id of this server                           | `identity`  |
 //! | moving slots to and from this node              | `migration` |
 //! | addresses: `redis://HOST:PORT,http://HOST:PORT` | `address`   |
 //! | metrics                                         | `metrics`   |
@@ -16,6 +17,7 @@
 
 mod address;
 pub(crate) mod copy;
+mod identity;
 mod member;
 pub(crate) mod metrics;
 pub(crate) mod migration;

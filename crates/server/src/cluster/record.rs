@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use keystead_cluster::table::Stored;
-use keystead_cluster::{SlotTable, TableError, TableStep};
+use keystead_cluster::{ClaimStep, Claimed, NodeId, SlotTable, TableError, TableStep};
 use keystead_commands::hub::endpoint;
 use keystead_core::{Code, Error, Key, Result, Store, StoreExt};
 use tokio::time::timeout;
@@ -72,6 +72,19 @@ impl Record {
         step: &TableStep,
     ) -> Result<std::result::Result<Arc<SlotTable>, TableError>> {
         let key = Key::new(KEY)?;
+        timeout(CLUSTER_STORE_TIMEOUT, self.store.apply(&key, step)).await.map_err(|_| late())?
+    }
+
+    /// Changes which server has the id of a node.
+    ///
+    /// # Errors
+    /// The store's error.
+    pub(crate) async fn claim(
+        &self,
+        node: &NodeId,
+        step: &ClaimStep,
+    ) -> Result<std::result::Result<(), Claimed>> {
+        let key = Key::new(format!("{KEY}:{node}"))?;
         timeout(CLUSTER_STORE_TIMEOUT, self.store.apply(&key, step)).await.map_err(|_| late())?
     }
 

@@ -8,9 +8,14 @@ pub(super) use keystead_http_api::error::ApiError;
 use super::reply::{self, Reply};
 
 /// The URL of the node that owns the key.
-pub(super) const OWNER: HeaderName = HeaderName::from_static("keystead-owner");
+pub(crate) const OWNER: HeaderName = HeaderName::from_static("keystead-owner");
 /// The epoch of the slot table that says so.
 pub(super) const EPOCH: HeaderName = HeaderName::from_static("keystead-epoch");
+
+/// In a request of a router: if the node does not own the slot of the key any more, it sends the body of the request back.
+pub(crate) const RETURN_BODY: HeaderName = HeaderName::from_static("keystead-return-body");
+/// In the response: its body is that of the request, which was not applied.
+pub(crate) const RETURNED_BODY: HeaderName = HeaderName::from_static("keystead-returned-body");
 
 /// The result of a handler.
 pub(super) type ApiResult = Result<Reply, ApiError>;

@@ -50,11 +50,19 @@ impl Source for Events {
     }
 }
 
-/// A response of events.
+/// A response of events, until the server stops.
 pub(super) fn stream(app: &Arc<App>, source: impl Source + 'static) -> Reply {
     let app = Arc::clone(app);
-    let stopping = Box::pin(async move { app.stopping().await });
-    let events = Events { source: Box::new(source), heartbeat: Box::pin(sleep(HEARTBEAT)), stopping };
+    stream_until(source, async move { app.stopping().await })
+}
+
+/// A response of events, until something has happened.
+pub(crate) fn stream_until(
+    source: impl Source + 'static,
+    stopping: impl Future<Output = ()> + Send + 'static,
+) -> Reply {
+    let (heartbeat, stopping) = (Box::pin(sleep(HEARTBEAT)), Box::pin(stopping));
+    let events = Events { source: Box::new(source), heartbeat, stopping };
     let mut reply = reply::bytes(StatusCode::OK, HeaderValue::from_static(MEDIA), Vec::new());
     *reply.body_mut() = Body::Stream(Box::new(events));
     let headers = reply.headers_mut();
@@ -70,7 +78,7 @@ const LINE_BYTES: usize = b"data: \n".len();
 const EVENTS_DOUBLED_BYTES: usize = 1024 * 1024;
 
 /// Appends one event with this text. Each of its lines is a line of the event.
-pub(super) fn event(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn event(text: &str, out: &mut Vec<u8>) {
     // A large text is not doubled in memory while it is copied.
     let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
     let needed = text.len() + lines * LINE_BYTES + 1;

@@ -13,8 +13,8 @@ use hyper::{Method, Request, StatusCode};
 use keystead_core::{Code, Error, Stopwatch};
 
 use super::context::HttpContext;
-use super::error::ApiError;
-use super::reply::{self, Reply, TryAgain};
+use super::error::{ApiError, RETURN_BODY, RETURNED_BODY};
+use super::reply::{self, Body, Reply, TryAgain};
 use super::rights::{self, AuthError, Rights};
 use super::routes::{self, Access, Match, Route, Takes, method_label};
 use super::{body, cors, health, upstash};
@@ -214,12 +214,19 @@ async fn run(context: &HttpContext, found: Match, request: Request<Incoming>) ->
 }
 
 async fn handle(context: &HttpContext, request: &HttpRequest) -> Reply {
-    let reply = request.route.handle(context, request).await;
-    match reply.extensions().get() {
-        None => reply,
+    let mut reply = request.route.handle(context, request).await;
+    if let Some(TryAgain) = reply.extensions().get() {
         // Boxed: it is rare, and the future of every request would be as large.
-        Some(TryAgain) => Box::pin(handle_again(context, request, reply)).await,
+        reply = Box::pin(handle_again(context, request, reply)).await;
     }
+    let is_not_served =
+        reply.status() == StatusCode::MISDIRECTED_REQUEST || reply.extensions().get::<TryAgain>().is_some();
+    if is_not_served && request.head.headers.contains_key(&RETURN_BODY) {
+        // A router passes large bodies on without keeping them, and needs this one again for the owner.
+        *reply.body_mut() = Body::Whole(request.body.clone());
+        reply.headers_mut().insert(RETURNED_BODY, HeaderValue::from_static("1"));
+    }
+    reply
 }
 
 /// The slot of its key was being handed over. It was not applied, and this node may serve it again, or know who does.

@@ -372,7 +372,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Appends messages of channels and of MONITOR.
     fn take_messages(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
         let session = &mut self.worker.session;
-        let Some(replies) = messages::take(session, cx) else {
+        let Some(replies) = messages::take(session, &self.worker.caller.app.hub, cx) else {
             tracing::warn!(client = session.client.id, "a subscriber is too slow: closed");
             return Err(Broken);
         };

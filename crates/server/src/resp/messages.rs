@@ -2,37 +2,37 @@
 
 use std::task::Context;
 
-use keystead_commands::Reply;
-use keystead_commands::hub::Message;
+use keystead_commands::hub::{Hub, Message, MessageKind};
 use keystead_commands::session::Session;
+use keystead_commands::{Reply, shard_channel_ended};
 use keystead_model::Bytes;
 use keystead_model::value::Str;
 
 /// Takes what arrived for the client. `None` when more arrived than is kept: it reads too slowly.
-pub(crate) fn take(session: &Session, cx: &Context<'_>) -> Option<Vec<Reply>> {
-    let boxes = [session.is_subscribed().then_some(&session.mailbox), session.monitor.as_ref()];
+pub(crate) fn take(session: &mut Session, hub: &Hub, cx: &Context<'_>) -> Option<Vec<Reply>> {
     let mut replies = Vec::new();
-    for (index, mailbox) in boxes.into_iter().enumerate() {
-        let Some(mailbox) = mailbox else { continue };
-        let messages = mailbox.take(cx.waker())?;
-        let form = if index == 0 { message_reply } else { monitor_reply };
-        replies.extend(messages.iter().map(form));
+    if session.is_subscribed() {
+        for message in session.mailbox.take(cx.waker())? {
+            replies.extend(message_reply(session, hub, message));
+        }
+    }
+    if let Some(monitor) = &session.monitor {
+        replies.extend(monitor.take(cx.waker())?.iter().map(monitor_reply));
     }
     Some(replies)
 }
 
 /// A message, as a subscriber receives it.
-fn message_reply(message: &Message) -> Reply {
-    let Message { channel, pattern, content, sharded } = message.clone();
-    Reply::Push(match pattern {
-        Some(pattern) => {
-            vec![Reply::bulk(b"pmessage"), shared(pattern), shared(channel), shared(content)]
-        }
-        None => {
-            let kind: &[u8] = if sharded { b"smessage" } else { b"message" };
-            vec![Reply::bulk(kind), shared(channel), shared(content)]
-        }
-    })
+fn message_reply(session: &mut Session, hub: &Hub, message: Message) -> Option<Reply> {
+    let Message { channel, pattern, content, kind } = message;
+    let word: &[u8] = match (kind, &pattern) {
+        (MessageKind::Ended, _) => return shard_channel_ended(session, hub, channel),
+        (MessageKind::Sharded, _) => b"smessage",
+        (MessageKind::Message, None) => b"message",
+        (MessageKind::Message, Some(_)) => b"pmessage",
+    };
+    let parts = pattern.into_iter().chain([channel, content]).map(shared);
+    Some(Reply::Push(std::iter::once(Reply::bulk(word)).chain(parts).collect()))
 }
 
 /// A command, as MONITOR shows it.

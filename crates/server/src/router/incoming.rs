@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::body::{Body as HttpBody, Incoming};
+use hyper::body::{Body as HttpBody, Incoming, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 
@@ -59,6 +59,11 @@ impl NodeBody {
     pub(super) fn until(mut self, stopping: impl Future<Output = ()> + Send + 'static) -> NodeBody {
         self.stopping = Some(Box::pin(stopping));
         self
+    }
+
+    /// How long it is, as far as that is known.
+    pub(super) fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
     }
 
     /// All of it, if it is not over the bound.

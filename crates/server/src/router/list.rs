@@ -17,8 +17,10 @@ use tokio::task::JoinSet;
 use super::Router;
 use super::node::{Kind, Node};
 use super::reply::{part, rejected};
+use super::request::accepts_events;
+use super::streams;
 use crate::bounds::{ROUTER_LINE_BYTES_MAX, ROUTER_LIST_PARTS_MAX, ROUTER_PART_BYTES_MAX};
-use crate::http::events::{MEDIA, Source};
+use crate::http::events::Source;
 use crate::http::reply::{self, Body, Reply};
 use crate::http::routes::Access;
 use crate::http::upstash::TOKEN;
@@ -26,17 +28,14 @@ use crate::http::url;
 
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
-pub(super) fn list(router: &Arc<Router>, head: &Parts) -> Reply {
-    let accepts_events =
-        head.headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|v| v.contains(MEDIA)));
-    if accepts_events {
-        let why = "a router does not stream the changes of all keys: watch a key, or the nodes";
-        return rejected(Access::Documents, StatusCode::NOT_IMPLEMENTED, "unsupported", why);
-    }
+pub(super) async fn list(router: &Arc<Router>, head: &Parts) -> Reply {
     let query = match query(head.uri.query()) {
         Ok(parsed) => parsed,
         Err(why) => return rejected(Access::Documents, StatusCode::BAD_REQUEST, "bad_request", &why),
     };
+    if accepts_events(&head.headers) {
+        return streams::changes(router, head, &query).await;
+    }
     let target = if query.is_empty() { "/kv".to_owned() } else { format!("/kv?{query}") };
     let (lines, received) = mpsc::channel(ROUTER_LIST_PARTS_MAX);
     let mut tasks = JoinSet::new();

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use super::node::{Deadlines, Node};
 use super::nodes::Listed;
+use super::resp::merge;
 
 /// In place of the index of an owner.
 const NOBODY: u16 = u16::MAX;
@@ -81,6 +82,16 @@ impl Map {
     /// How many slots each node has, in the order of the nodes.
     pub(super) fn shares(&self) -> impl Iterator<Item = (&Arc<Node>, usize)> {
         self.nodes.iter().zip(self.slots.iter().copied())
+    }
+
+    /// The places of the nodes in the order in which scans visit them, and their tags.
+    pub(super) fn scan_order(&self) -> (Vec<usize>, Vec<u16>) {
+        let names: Vec<&str> = self.nodes.iter().map(|node| node.id.as_str()).collect();
+        let tags = merge::tags(&names);
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by_key(|n| tags[*n]);
+        let sorted = order.iter().map(|n| tags[*n]).collect();
+        (order, sorted)
     }
 
     /// Whether nodes know of each other, and reject what is not their own.

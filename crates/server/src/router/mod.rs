@@ -14,7 +14,9 @@
 //! | how one request is processed                   | `request`  |
 //! | which slot a request belongs to                | [`keystead_http_api::keys`] |
 //! | commands, pipelines, transactions              | `upstash`  |
+//! | SCAN over REST                                 | `scan`     |
 //! | `GET /kv` over all nodes                       | `list`     |
+//! | subscriptions and events of all nodes          | `streams`  |
 //! | connections to a node, deadlines               | `node`     |
 //! | the body of a node's response                  | `incoming` |
 //! | headers, and the errors of calls               | `reply`    |
@@ -37,6 +39,8 @@ mod redirect;
 mod reply;
 mod request;
 mod resp;
+mod scan;
+mod streams;
 mod upstash;
 
 use std::net::SocketAddr;

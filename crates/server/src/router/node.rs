@@ -29,6 +29,7 @@ use crate::bounds::{
     ROUTER_RESPONSE_TIMEOUT, ROUTER_SILENCE_TIMEOUT, ROUTER_STREAMS_MAX, WAIT_MS_MAX,
 };
 use crate::failure::io_words;
+use crate::http::events::Source;
 
 /// A connection to a node.
 pub(super) type Sender = SendRequest<Outgoing>;
@@ -39,6 +40,8 @@ pub(super) enum Outgoing {
     Whole(Bytes),
     /// That of a client, as it arrives, and how many bytes more it may have.
     Streamed(Incoming, usize),
+    /// That of a client, which a node has sent back, as it arrives.
+    Returned(Box<NodeBody>),
 }
 
 impl HttpBody for Outgoing {
@@ -49,6 +52,10 @@ impl HttpBody for Outgoing {
         match self.get_mut() {
             Outgoing::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Outgoing::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Outgoing::Returned(body) => {
+                let part = ready!(body.poll_next(cx));
+                Poll::Ready(part.map(|part| Ok(Frame::data(part?))))
+            }
             Outgoing::Streamed(incoming, left) => {
                 let frame = ready!(Pin::new(incoming).poll_frame(cx));
                 Poll::Ready(frame.map(|frame| {
@@ -66,6 +73,7 @@ impl HttpBody for Outgoing {
         match self {
             Outgoing::Whole(bytes) => bytes.is_empty(),
             Outgoing::Streamed(incoming, _) => incoming.is_end_stream(),
+            Outgoing::Returned(_) => false,
         }
     }
 
@@ -73,6 +81,7 @@ impl HttpBody for Outgoing {
         match self {
             Outgoing::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Outgoing::Streamed(incoming, _) => incoming.size_hint(),
+            Outgoing::Returned(body) => body.size_hint(),
         }
     }
 }

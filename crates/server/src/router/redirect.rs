@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hyper::header::HeaderValue;
 use hyper::{Request, Response, StatusCode};
 use keystead_commands::hub::endpoint;
 use keystead_core::Stopwatch;
@@ -21,6 +22,7 @@ use super::node::{CallError, Kind, Node, Outgoing};
 use crate::bounds::{
     ROUTER_ERROR_BYTES_MAX, ROUTER_REDIRECT_PAUSE, ROUTER_REDIRECT_TIMEOUT, ROUTER_REDIRECTS_MAX,
 };
+use crate::http::error::{OWNER, RETURN_BODY, RETURNED_BODY};
 
 /// Texts of commands that were not applied because slots move. Sent again to the owner, they run.
 const AGAIN: [&str; 4] = [
@@ -127,7 +129,7 @@ async fn until_next_map(router: &Router, most: Duration) {
 /// The body of a request that may be sent again.
 pub(super) enum Replay {
     Whole(Bytes),
-    /// A body that is passed on as it arrives, until it was.
+    /// A body that is passed on as it arrives, until it was. A node that does not apply the request sends it back.
     Streamed(Option<Outgoing>),
 }
 
@@ -138,6 +140,14 @@ impl Replay {
             Replay::Streamed(body) => body.take(),
         }
     }
+}
+
+/// Why a node has sent the body of a request back.
+fn returned(response: &Response<NodeBody>) -> Option<Redirect> {
+    let headers = response.headers();
+    headers.get(&RETURNED_BODY)?;
+    let owner = headers.get(&OWNER).and_then(|owner| owner.to_str().ok());
+    Some(owner.map_or(Redirect::Again, |owner| Redirect::Moved(owner.to_owned())))
 }
 
 impl Router {
@@ -154,12 +164,20 @@ impl Router {
             let map = self.map();
             let owner = named.take().or_else(|| map.owner(slot).cloned());
             let node = owner.ok_or_else(|| CallError::Unserved(format!("no node owns slot {slot}")))?;
-            let Some(body) = body.next() else {
+            let Some(part) = body.next() else {
                 return Err(CallError::Unserved(STILL_MOVES.to_owned()));
             };
-            let was_broken = node.is_broken();
-            let response = match self.call(&node, request(body), kind).await {
+            let (was_broken, was_returned) = (node.is_broken(), matches!(part, Outgoing::Returned(_)));
+            let mut request = request(part);
+            if map.is_cluster() && matches!(body, Replay::Streamed(_)) {
+                request.headers_mut().insert(RETURN_BODY, HeaderValue::from_static("1"));
+            }
+            let response = match self.call(&node, request, kind).await {
                 Ok(response) => response,
+                // The node that has sent it back is gone: the owner has not got all of it.
+                Err(CallError::Client(_)) if was_returned => {
+                    return Err(CallError::Unserved(STILL_MOVES.to_owned()));
+                }
                 // It may have left the cluster.
                 Err(CallError::Unreachable(_)) if map.is_cluster() && !was_broken && attempts.count == 0 => {
                     attempts.again(self, false).await?;
@@ -170,8 +188,17 @@ impl Router {
             if !map.is_cluster() {
                 return Ok((node, response));
             }
-            let (redirect, response) = redirect_of(response).await?;
-            let Some(redirect) = redirect else { return Ok((node, response)) };
+            let redirect = match returned(&response) {
+                Some(redirect) => {
+                    let returned = Box::new(response.into_body());
+                    body = Replay::Streamed(Some(Outgoing::Returned(returned)));
+                    redirect
+                }
+                None => match redirect_of(response).await? {
+                    (Some(redirect), _) => redirect,
+                    (None, response) => return Ok((node, response)),
+                },
+            };
             self.metrics.record_redirect(&node);
             named = redirect.named(&map).filter(|named| !Arc::ptr_eq(named, &node)).cloned();
             attempts.again(self, named.is_some()).await?;

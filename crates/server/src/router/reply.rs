@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::incoming::NodeBody;
 use super::node::{CallError, Node, Outgoing};
+use crate::http::error::RETURN_BODY;
 use crate::http::reply::{self, Body, Reply, UNKNOWN};
 use crate::http::routes::Access;
 use crate::http::upstash;
@@ -49,6 +50,8 @@ pub(super) fn to_node(head: &Parts, body: Outgoing) -> Request<Outgoing> {
     let mut headers = head.headers.clone();
     remove_hop_by_hop(&mut headers);
     headers.remove(EXPECT);
+    // Only the router asks for that.
+    headers.remove(RETURN_BODY);
     // A body that was read has its length, one that is streamed that of the client.
     if let Outgoing::Whole(_) = body {
         headers.remove(CONTENT_LENGTH);

@@ -19,7 +19,7 @@ use keystead_core::key::slot;
 use super::node::{Kind, Outgoing};
 use super::redirect::Replay;
 use super::reply::{failed, from_node, rejected, to_node};
-use super::{Router, health, keys, list, upstash as commands};
+use super::{Router, health, keys, list, streams, upstash as commands};
 use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, ROUTER_REPLAY_BYTES_MAX};
 use crate::http::events::MEDIA;
 use crate::http::reply::{self, Body, Reply};
@@ -130,7 +130,7 @@ fn way(route: &Route) -> Way {
         | "/limit/{policy}/settle" => Way::Body(keys::of_key),
         "/pipeline" => Way::Pipeline,
         "/multi-exec" => Way::Transaction,
-        "/subscribe/{channel...}" => Way::Subscribe,
+        "/subscribe/{channel...}" | "/psubscribe/{pattern...}" => Way::Subscribe,
         "/{command...}" => Way::Command,
         _ => Way::Nowhere,
     }
@@ -171,12 +171,12 @@ async fn dispatch(
                 HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
             reply::text(StatusCode::OK, media, router.metrics_text())
         }
-        Way::List => list::list(router, &head),
+        Way::List => list::list(router, &head).await,
         Way::Body(slots) => by_body(router, &head, body, slots).await,
         Way::Command => commands::command(router, &head, body).await,
         Way::Pipeline => commands::pipeline(router, &head, body).await,
         Way::Transaction => commands::transaction(router, &head, body).await,
-        Way::Subscribe => subscribe(router, &head, body).await,
+        Way::Subscribe => streams::messages(router, &head).await,
         Way::Key | Way::Nowhere => {
             let why = "a router does not serve this path, which concerns one node: send it to a node";
             rejected(route.access, StatusCode::NOT_IMPLEMENTED, "unsupported", why)
@@ -198,7 +198,7 @@ fn waits(head: &Parts) -> bool {
     accepts_events(&head.headers) || url::parameters(head.uri.query()).any(|(name, _)| name == "wait")
 }
 
-fn accepts_events(headers: &HeaderMap) -> bool {
+pub(super) fn accepts_events(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|value| value.contains(MEDIA)))
 }
 
@@ -214,22 +214,6 @@ async fn by_body(router: &Arc<Router>, head: &Parts, body: Bytes, slots: fn(&[u8
         Ok(Some(slot)) => send(router, slot, head, Replay::Whole(body), Kind::Call, Access::Documents).await,
         Ok(None) => bad("the body names no key"),
         Err(keys::CrossSlot) => bad("the keys of the request must be in one slot: give them the same {tag}"),
-    }
-}
-
-/// Messages of channels, whose owners are those of keys of the same name.
-async fn subscribe(router: &Arc<Router>, head: &Parts, body: Bytes) -> Reply {
-    let bad = |words: &str| upstash::error_words(StatusCode::BAD_REQUEST, words);
-    let channels = match upstash::channels_of(head.uri.path()) {
-        Ok(channels) => channels,
-        Err(words) => return bad(words),
-    };
-    match keys::one_slot(channels.iter().map(|channel| slot(channel))) {
-        Ok(found) => {
-            let slot = found.unwrap_or_default();
-            send(router, slot, head, Replay::Whole(body), Kind::Stream, Access::Upstash).await
-        }
-        Err(keys::CrossSlot) => bad("CROSSSLOT channels are not in one slot: subscribe to each on its own"),
     }
 }
 
@@ -316,7 +300,6 @@ mod tests {
             "GET /limit",
             "GET /limit/{policy}",
             "POST /limit/{policy}/{action...}",
-            "GET /psubscribe/{pattern...}",
             "GET /monitor",
         ];
         assert_eq!(not_served, expected);

@@ -20,6 +20,7 @@ use super::map::Map;
 use super::node::{CallError, Kind, Node, Outgoing};
 use super::redirect::{Attempts, Redirect, Replay};
 use super::reply::{self as outgoing, words};
+use super::scan::{self, is_scan};
 use crate::bounds::ROUTER_PART_BYTES_MAX;
 use crate::http::reply::{self, Reply};
 use crate::http::routes::Access;
@@ -31,6 +32,9 @@ pub(super) async fn command(router: &Arc<Router>, head: &Parts, body: Bytes) -> 
         Ok(command) => command,
         Err(words) => return bad(words),
     };
+    if is_scan(&command) {
+        return scan::scan(router, head, &command).await;
+    }
     match keys::target(command.args()) {
         Ok((spec, Target::Slot(slot))) => to_owner(router, slot, head, body, has_effect(spec)).await,
         Ok((spec, Target::Any)) => to_any(router, head, body, has_effect(spec)).await,
@@ -51,6 +55,7 @@ pub(super) async fn transaction(router: &Arc<Router>, head: &Parts, body: Bytes)
             Ok((_, Target::Slot(slot))) => slots.push(slot),
             Ok((_, Target::Every(_))) => return bad(ON_ITS_OWN),
             Ok((_, Target::Any)) => {}
+            Err(_) if is_scan(command) => return bad(ON_ITS_OWN),
             Err(fail) => return bad(&fail.line()),
         }
     }
@@ -63,7 +68,7 @@ pub(super) async fn transaction(router: &Arc<Router>, head: &Parts, body: Bytes)
 
 const ON_ITS_OWN: &str = "ERR a command about all nodes cannot be part of a pipeline or a transaction through a router: send it on its own";
 
-fn bad(words: &str) -> Reply {
+pub(super) fn bad(words: &str) -> Reply {
     upstash::error_words(StatusCode::BAD_REQUEST, words)
 }
 
@@ -90,13 +95,13 @@ async fn forward(router: &Router, node: &Arc<Node>, head: &Parts, body: Bytes, h
 }
 
 /// A response that was read whole.
-struct Whole {
-    status: StatusCode,
-    body: Bytes,
+pub(super) struct Whole {
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
 }
 
 /// Reads a response that is put together with others.
-async fn whole(node: &Node, response: Response<NodeBody>) -> Result<Whole, CallError> {
+pub(super) async fn whole(node: &Node, response: Response<NodeBody>) -> Result<Whole, CallError> {
     let (head, body) = response.into_parts();
     let body = body.whole(ROUTER_PART_BYTES_MAX).await;
     let body = body.map_err(|error| CallError::Lost(format!("{}: {error}", node.shown())))?;
@@ -248,6 +253,9 @@ impl Pipeline<'_> {
         let command = &self.commands[n];
         if command.args().is_empty() {
             return Err(Fail::fixed("ERR empty pipeline command"));
+        }
+        if is_scan(command) {
+            return Err(Fail::fixed(ON_ITS_OWN));
         }
         let (spec, target) = keys::target(command.args())?;
         self.effects[n] = has_effect(spec);

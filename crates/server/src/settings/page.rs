@@ -173,7 +173,14 @@ fn expected_bounds() -> Vec<(&'static str, Vec<String>)> {
                 time(ROUTER_REDIRECT_PAUSE),
             ],
         ),
-        ("the body of an HTTP request that a router can send again", vec![bytes(ROUTER_REPLAY_BYTES_MAX)]),
+        (
+            "the body of an HTTP request that a router keeps to send it again",
+            vec![bytes(ROUTER_REPLAY_BYTES_MAX)],
+        ),
+        (
+            "messages or changes of all nodes that wait in a router for one HTTP client",
+            vec![bytes(ROUTER_EVENTS_BYTES_MAX)],
+        ),
         ("the least time between two reads of the slot table by a router", vec![time(ROUTER_REFRESH_PAUSE)]),
         (
             "requests on one connection of a router that Redis clients share; their bytes",
@@ -392,6 +399,7 @@ const NOT_ON_THE_PAGE: &[&str] = &[
     "ROUTER_BUFFER_KEPT_BYTES",
     "ROUTER_TICK",
     "ROUTER_RECONNECT_PAUSE",
+    "ROUTER_RECONNECT_PAUSE_MAX",
     "ROUTER_SUBSCRIBE_NAMES",
     "EVENTS_LIMIT",
     "SINK_COMPACT_EVERY",

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
-use keystead_testkit::servers::{Kind, OwnServer, Site, etcd, postgres, redis};
+use keystead_testkit::servers::{Kind, OwnServer, Site, dynamodb, etcd, nats, postgres, redis};
 use keystead_testkit::skip::found;
 use tokio::runtime::Runtime;
 
@@ -40,6 +40,17 @@ pub(crate) const POSTGRES: OtherKind = OtherKind {
 pub(crate) const ETCD: OtherKind =
     OtherKind { kind: &etcd::ETCD, url: |site| format!("etcd://127.0.0.1:{}", site.port()) };
 
+pub(crate) const DYNAMODB: OtherKind = OtherKind {
+    kind: &dynamodb::DYNAMODB,
+    url: |site| {
+        let endpoint = format!("endpoint=http://127.0.0.1:{}", site.port());
+        format!("dynamodb://id:secret@tests?region=eu-west-1&{endpoint}&create=true")
+    },
+};
+
+pub(crate) const NATS: OtherKind =
+    OtherKind { kind: &nats::NATS, url: |site| format!("nats://127.0.0.1:{}/tests", site.port()) };
+
 /// Three nodes.
 pub(crate) const CLUSTER: OtherKind =
     OtherKind { kind: &redis::REDIS_CLUSTER, url: |site| format!("redis+cluster://{}", site.addresses()) };
@@ -63,7 +74,8 @@ impl Other {
     }
 
     pub(crate) fn url_with(&self, parameters: &str) -> String {
-        format!("{}?{parameters}", (self.url)(self.server.site()))
+        let url = (self.url)(self.server.site());
+        format!("{url}{}{parameters}", if url.contains('?') { '&' } else { '?' })
     }
 
     /// Kills it.

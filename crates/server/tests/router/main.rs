@@ -8,6 +8,7 @@
 //! | Redis clients: commands, pipelines, scans                  | [`resp_commands`] |
 //! | MULTI, WATCH, requests that wait                           | [`transactions`] |
 //! | Pub/Sub over all nodes                                     | [`subscribe`] |
+//! | streams of all nodes over HTTP, scans                      | [`streams`]   |
 //! | Redis clients and nodes that are killed                    | [`resp_faults`] |
 //! | hostile Redis clients                                      | [`hostile`]   |
 //! | the slot table of a store, slots that move                 | [`moving`]    |
@@ -41,6 +42,7 @@ mod resp;
 mod resp_commands;
 mod resp_faults;
 mod settings;
+mod streams;
 mod subscribe;
 mod transactions;
 

@@ -1,5 +1,8 @@
 //! A router that follows the slot table of a store: nodes that join and leave while clients write through it, and a store that is away.
 
+mod bodies;
+mod streams;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use keystead_cluster::{Edit, NodeId, TableStep};

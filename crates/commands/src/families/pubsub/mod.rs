@@ -4,6 +4,8 @@ mod inspect;
 mod publish;
 mod subscribe;
 
+pub use subscribe::ended as shard_channel_ended;
+
 use crate::help;
 use crate::keys_of::Keys;
 use crate::spec::flag::{FAST, NO_REST, NO_SCRIPT, NONE, PUBSUB, and};

@@ -2,12 +2,13 @@
 //! `PSUBSCRIBE pattern [pattern ...]`, `PUNSUBSCRIBE [pattern [pattern ...]]`
 //! `SSUBSCRIBE shardchannel [shardchannel ...]`, `SUNSUBSCRIBE [shardchannel [shardchannel ...]]`
 
+use keystead_core::key;
 use keystead_model::Bytes;
 
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::CommandResult;
-use crate::hub::Subscribed;
+use crate::hub::{Hub, Subscribed};
 use crate::reply::Reply;
 use crate::session::Session;
 
@@ -44,7 +45,26 @@ fn listen(conn: &mut Conn<'_>, args: Args<'_>, kind: Subscribed, word: &'static 
         replies.push(subscription_reply(conn.session, kind, word, Reply::shared(name)));
     }
     conn.session.show_subscriptions();
+    if kind == Subscribed::Shard
+        && let Some(cluster) = conn.hub.cluster.get()
+        && args.from(1).any(|name| !cluster.owns(key::slot(name)))
+    {
+        // The slot has moved since it was checked, and what ends its subscriptions may not have seen this one.
+        conn.hub.end_foreign_shard_channels();
+    }
     Ok(Reply::Several(replies))
+}
+
+/// Notes that the subscription to a shard channel has ended because its slot is another node's, and returns what the client gets.
+pub fn ended(session: &mut Session, hub: &Hub, channel: Bytes) -> Option<Reply> {
+    if !session.shard_channels.remove(&channel) {
+        // The client has unsubscribed meanwhile.
+        return None;
+    }
+    // It may have subscribed again meanwhile.
+    hub.bus.unsubscribe(Subscribed::Shard, &channel, session.client.id);
+    session.show_subscriptions();
+    Some(subscription_reply(session, Subscribed::Shard, "sunsubscribe", Reply::shared(channel)))
 }
 
 fn stop(conn: &mut Conn<'_>, args: Args<'_>, kind: Subscribed, word: &'static str) -> CommandResult {
@@ -77,7 +97,8 @@ fn subscription_reply(session: &Session, kind: Subscribed, word: &'static str, n
 
 #[cfg(test)]
 mod tests {
-    use crate::hub::{Kind, Subscribed};
+    use crate::Reply;
+    use crate::hub::{Kind, MessageKind, Subscribed};
     use crate::testing::Desk;
 
     #[test]
@@ -101,6 +122,23 @@ mod tests {
         ]);
         assert_eq!(desk.session.client.shown().kind, Kind::Normal);
         assert_eq!(desk.hub.bus.count(Subscribed::Channel), 0);
+    }
+
+    #[test]
+    fn subscriptions_of_slots_that_are_not_owned_end_and_the_client_is_sent_that() {
+        let mut desk = Desk::new();
+        desk.run("SSUBSCRIBE a");
+        desk.run("SSUBSCRIBE b");
+        desk.hub.bus.end_shard_channels(|channel| channel != b"a", 0);
+        assert_eq!((desk.hub.bus.receivers(b"a", true), desk.hub.bus.receivers(b"b", true)), (0, 1));
+        let messages = desk.session.mailbox.take(std::task::Waker::noop()).unwrap();
+        let ended: Vec<_> = messages.iter().map(|message| (&*message.channel, message.kind)).collect();
+        assert_eq!(ended, [(&b"a"[..], MessageKind::Ended)]);
+        let reply = super::ended(&mut desk.session, &desk.hub, messages[0].channel.clone());
+        let Some(Reply::Push(parts)) = reply else { panic!("the client is sent nothing") };
+        assert_eq!(parts.len(), 3);
+        assert_eq!(desk.session.client.shown().counts, [0, 0, 1, 0]);
+        assert!(super::ended(&mut desk.session, &desk.hub, messages[0].channel.clone()).is_none());
     }
 
     #[test]

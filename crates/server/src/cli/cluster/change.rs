@@ -4,32 +4,47 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use hyper::Method;
-use keystead_cluster::{Edit, Move, Node, NodeId, SlotTable, TableError, TableStep};
+use keystead_cluster::{ClaimStep, Edit, Move, Node, NodeId, SlotTable, TableError, TableStep};
 use keystead_core::{Code, Error, Result, Stopwatch};
 use tokio::time::sleep;
 
 use super::peers::Peers;
 use super::rebalance::{Moving, planned};
 use super::sizes::Sizes;
+use super::status::answers;
 use super::{Operator, with_record};
 use crate::bounds::{CLUSTER_ADD_TIMEOUT, MIGRATION_POLL_INTERVAL};
 use crate::cluster::migration::call::{PATH, Peer};
 use crate::cluster::{Addresses, Record};
 use crate::failure::failure;
 
-/// Adds a node, waits until it answers, and gives it its share.
-pub(super) fn add(operator: &Operator<'_>, node: &Node) -> Result<ExitCode> {
+/// Adds a node, waits until it answers, and gives it its share. One that is in the table already may get another weight.
+pub(super) fn add(operator: &Operator<'_>, node: Node, weight: Option<u16>) -> Result<ExitCode> {
     with_record(operator.url, async |record| {
         let table = read(record).await?;
-        let is_known = table.node(&node.id).is_some_and(|known| Addresses::of(known) == Addresses::of(node));
+        let known = table.node(&node.id).filter(|known| Addresses::of(known) == Addresses::of(&node));
+        let edit = match (known, weight) {
+            (None, weight) => Some(Edit::Add(Node { weight: weight.unwrap_or(node.weight), ..node.clone() })),
+            (Some(known), Some(weight)) if known.weight != weight => {
+                Some(Edit::Update(Node { weight, ..known.clone() }))
+            }
+            (Some(_), _) => None,
+        };
         if operator.is_dry {
-            let joined = if is_known { table } else { table.add(node.clone()).map_err(refused)? };
-            return print_plan(operator, record, &joined).await;
+            let next = match edit {
+                Some(edit) => edit.apply(Some(&table)).map_err(refused)?,
+                None => table,
+            };
+            return print_plan(operator, record, &next).await;
         }
-        if !is_known {
-            change(record, Edit::Add(node.clone())).await?;
+        if let Some(Edit::Add(node)) = &edit {
+            // Of a node of this name that was removed before.
+            release_id(record, &node.id).await?;
         }
-        until_it_answers(operator, &read(record).await?, node).await?;
+        if let Some(edit) = edit {
+            change(record, edit).await?;
+        }
+        until_it_answers(operator, &read(record).await?, &node).await?;
         Moving::new(operator, record).await?.run().await
     })
 }
@@ -50,9 +65,33 @@ pub(super) fn remove(operator: &Operator<'_>, name: &str) -> Result<ExitCode> {
         }
         Moving::new(operator, record).await?.run().await?;
         change(record, Edit::Remove(id.clone())).await?;
+        release_id(record, &id).await?;
         crate::cli::print(&format!("node {id} has been removed: it may be stopped\n"));
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Lets another server, or the same one with another data directory, be a node that does not answer.
+pub(super) fn release(operator: &Operator<'_>, name: &str) -> Result<ExitCode> {
+    let id = NodeId::new(name).map_err(|error| failure(error, "name a node of the cluster"))?;
+    with_record(operator.url, async |record| {
+        let table = read(record).await?;
+        let node = table.node(&id).ok_or_else(|| refused(TableError::UnknownNode(id.clone())))?;
+        if answers(node).await {
+            let what = format!("node {id} answers: stop it first, two servers must not be one node");
+            return Err(Error::new(Code::Conflict, what));
+        }
+        release_id(record, &id).await?;
+        crate::cli::print(&format!(
+            "the next server that is started as node {id} is that node: keys that its data directory does not have are gone\n"
+        ));
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn release_id(record: &Record, id: &NodeId) -> Result<()> {
+    // A release is never refused.
+    record.claim(id, &ClaimStep::Release).await.map(drop)
 }
 
 /// Gives every node its share.

@@ -9,11 +9,13 @@
 //! | moving slots                  | [`rebalance`] |
 //! | how large they are            | [`sizes`]  |
 //! | calls of nodes                | [`peers`]  |
+//! | what routers have counted     | [`routers`] |
 
 mod change;
 mod init;
 mod peers;
 mod rebalance;
+mod routers;
 mod sizes;
 mod status;
 
@@ -21,6 +23,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
+use keystead_cluster::bounds::WEIGHT_MAX;
 use keystead_core::Result;
 
 use super::store::runtime;
@@ -36,18 +39,24 @@ const NODE: &str = "node";
 const NAME: &str = "name";
 const IF_MISSING: &str = "if-missing";
 
+/// The flag that only `status` has.
+const ROUTER: &str = "router";
+
+/// The flag that only `add` has.
+const WEIGHT: &str = "weight";
+
 /// The flags that only `add`, `remove` and `rebalance` have.
 const DRY_RUN: &str = "dry-run";
 const RATE: &str = "rate";
 
-const ACTIONS: &str = "init, status, add, remove or rebalance";
+const ACTIONS: &str = "init, status, add, remove, rebalance or release";
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "cluster",
     about: "Create a cluster, show it, add and remove nodes, move slots",
     operands: &[
         Operand { name: "ACTION", help: ACTIONS, required: true },
-        Operand { name: "NODE", help: "add: NAME=ADDRESSES, as with --node; remove: NAME", required: false },
+        Operand { name: "NODE", help: "add: NAME=ADDRESSES, as with --node; remove, release: NAME", required: false },
     ],
     flags: &[
         Flag {
@@ -72,6 +81,20 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
             many: false,
         },
         Flag {
+            name: ROUTER,
+            value_name: "URL",
+            help: "status: show also what this router has proxied, for example http://10.0.0.7:8080; once for each router",
+            required: false,
+            many: true,
+        },
+        Flag {
+            name: WEIGHT,
+            value_name: "N",
+            help: "add: the share of the node, relative to the weights of the others; also of one that is in the table [default: 1]",
+            required: false,
+            many: false,
+        },
+        Flag {
             name: DRY_RUN,
             value_name: "",
             help: "add, remove, rebalance: print what would move, and change nothing",
@@ -92,7 +115,8 @@ init shares the 16,384 slots out among the nodes and writes the slot table, one 
 PostgreSQL, Redis, DynamoDB, NATS; see docs/stores.md. It fails if the store has a table already, unless --if-missing is set. Then each node is started with
 keystead serve --cluster URL --node-id NAME --advertise ADDRESSES.
 
-status prints the epoch, the slots of each node, and whether it answers. Exits with 0 when every slot has an owner and every node
+status prints the epoch, the slots of each node, and whether it answers; with --router also how many requests a router has proxied since
+its start. Exits with 0 when every slot has an owner and every node
 answers, 1 otherwise, 2 when the arguments are invalid.
 
 add writes a node into the table, waits until it answers, and moves its share of the slots to it. remove moves all slots of a node to
@@ -100,6 +124,9 @@ the others, and then removes it from the table. rebalance gives every node its s
 meanwhile. The command may be stopped at any time, and run again. A node that has too little memory or disk left for what it would get is
 refused before anything moves. --rate spares the clients: without it slots move as fast as the nodes can. Nodes with a token need it here:
 KEYSTEAD_TOKEN.
+
+release lets another server be a node that does not answer, or the same one with another data directory: a server claims the id of its
+node when it joins, so that two servers are never one node. Keys that the data directory of the next server does not have are gone.
 
 Examples:
   keystead cluster init --cluster etcd://10.0.0.9:2379 \\
@@ -119,15 +146,18 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
     })?;
     let is_dry = matches.get_flag(DRY_RUN);
     let rate = matches.get_one::<String>(RATE).map(|text| rate(text)).transpose()?;
+    let is_moving = !matches!(&*action, "init" | "status" | "release");
     let unused = [
         (
             action != "init" && (matches.contains_id(NODE) || matches.contains_id(NAME)),
             "--node and --name have",
         ),
         (action != "init" && matches.get_flag(IF_MISSING), "--if-missing has"),
-        (matches!(&*action, "init" | "status") && is_dry, "--dry-run has"),
-        (matches!(&*action, "init" | "status") && rate.is_some(), "--rate has"),
-        (!matches!(&*action, "add" | "remove") && node.is_some(), "NODE has"),
+        (action != "status" && matches.contains_id(ROUTER), "--router has"),
+        (action != "add" && matches.contains_id(WEIGHT), "--weight has"),
+        (!is_moving && is_dry, "--dry-run has"),
+        (!is_moving && rate.is_some(), "--rate has"),
+        (!matches!(&*action, "add" | "remove" | "release") && node.is_some(), "NODE has"),
     ];
     if let Some((_, what)) = unused.iter().find(|(is_unused, _)| *is_unused) {
         return Err(failure(format_args!("{what} no effect on keystead cluster {action}"), "leave it out"));
@@ -140,10 +170,17 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
             let name = matches.get_one::<String>(NAME).cloned();
             init::run(&url, &nodes, name, matches.get_flag(IF_MISSING))
         }
-        ("status", _) => status::run(&Operator { rate: None, ..operator }),
-        ("add", Some(node)) => change::add(&operator, &init::node(&node)?),
+        ("status", _) => {
+            let routers: Vec<String> = matches.get_many(ROUTER).into_iter().flatten().cloned().collect();
+            status::run(&Operator { rate: None, ..operator }, &routers)
+        }
+        ("add", Some(node)) => {
+            let weight = matches.get_one::<String>(WEIGHT).map(|text| weight(text)).transpose()?;
+            change::add(&operator, init::node(&node)?, weight)
+        }
         ("remove", Some(node)) => change::remove(&operator, &node),
-        ("add" | "remove", None) => {
+        ("release", Some(node)) => change::release(&operator, &node),
+        ("add" | "remove" | "release", None) => {
             Err(failure("NODE is missing", format_args!("see the examples of keystead cluster --help")))
         }
         ("rebalance", _) => change::rebalance(&operator),
@@ -162,6 +199,16 @@ struct Operator<'a> {
     is_dry: bool,
     /// How many bytes a second a node takes in, 0 for no limit; `None` leaves that as it is.
     rate: Option<u64>,
+}
+
+fn weight(text: &str) -> Result<u16> {
+    let valid = text.parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight));
+    valid.ok_or_else(|| {
+        failure(
+            format_args!("--weight '{text}' is not a weight"),
+            format_args!("write a number from 1 to {WEIGHT_MAX}"),
+        )
+    })
 }
 
 fn rate(text: &str) -> Result<u64> {

@@ -72,6 +72,37 @@ impl Planned {
     }
 }
 
+/// How far slots have moved.
+struct Done {
+    slots: usize,
+    /// The size of those that have not.
+    left: Size,
+    /// Keys of these that are at their targets already.
+    staged: u64,
+}
+
+impl Done {
+    /// What is shown of so many slots of this size: a line for each tenth, and beside it, on a terminal, the rate and the remaining time.
+    fn text(&self, slots: usize, size: Size, seconds: f64) -> (String, String) {
+        let (done, seconds) = (self.slots, seconds.max(0.001));
+        let keys = (size.keys - self.left.keys.min(size.keys) + self.staged).min(size.keys);
+        // By keys, as slots may be of any size; by slots if there are none.
+        let (part, whole) = match size.keys {
+            0 => (done as f64, slots as f64),
+            all => (keys as f64, all as f64),
+        };
+        let remaining = match part > 0.0 {
+            true => format!("about {:.0} s to go", (whole - part) * seconds / part),
+            false => "remaining time not known yet".to_owned(),
+        };
+        let bytes = (size.bytes as f64 * part / whole.max(1.0) / seconds) as u64;
+        let tenth = (done * 10).checked_div(slots).unwrap_or(10);
+        let subject = format!("moved {} % of {slots} slots", tenth * 10);
+        let rate = format!("{:.0} keys/s, {}/s", keys as f64 / seconds, show_bytes(bytes));
+        (subject, format!("({done} in {seconds:.0} s, {rate}, {remaining})"))
+    }
+}
+
 /// The slots that move.
 pub(super) struct Moving<'a> {
     record: &'a Record,
@@ -198,21 +229,9 @@ impl<'a> Moving<'a> {
     }
 
     fn show(&mut self, left: &SlotSet, staged: u64) {
-        let (done, left_size) = (self.slots - left.len(), self.sizes.of(left));
-        let seconds = self.took.elapsed().as_secs_f64().max(0.001);
-        let keys = (self.size.keys - left_size.keys.min(self.size.keys) + staged).min(self.size.keys);
-        // By keys, as slots may be of any size; by slots if there are none.
-        let (part, whole) = match self.size.keys {
-            0 => (done as f64, self.slots as f64),
-            all => (keys as f64, all as f64),
-        };
-        let remaining = if part > 0.0 { (whole - part) * seconds / part } else { 0.0 };
-        let bytes = (self.size.bytes as f64 * part / whole.max(1.0) / seconds) as u64;
-        // Without a terminal a line for each tenth.
-        let tenth = (done * 10).checked_div(self.slots).unwrap_or(10);
-        let subject = format!("moved {}0 % of {} slots", tenth, self.slots);
-        let rate = format!("{:.0} keys/s, {}/s", keys as f64 / seconds, show_bytes(bytes));
-        let details = format!("({done} in {seconds:.0} s, {rate}, about {remaining:.0} s to go)");
+        let (slots, size) = (self.slots, self.size);
+        let done = Done { slots: slots - left.len(), left: self.sizes.of(left), staged };
+        let (subject, details) = done.text(slots, size, self.took.elapsed().as_secs_f64());
         self.shown.show(&subject, &details);
     }
 
@@ -327,5 +346,34 @@ impl<'a> Moving<'a> {
         for node in nodes {
             let _ = self.peers.call(table, &node, Method::POST, &format!("{PATH}/refresh")).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(slots: usize, left: u64, staged: u64, keys: u64, seconds: f64) -> (String, String) {
+        let size = |keys: u64| Size { keys, bytes: keys * 1024, ..Size::default() };
+        Done { slots, left: size(left), staged }.text(4000, size(keys), seconds)
+    }
+
+    #[test]
+    fn the_rate_and_the_remaining_time_are_shown() {
+        let (subject, details) = text(1000, 750, 50, 1000, 10.0);
+        assert_eq!(subject, "moved 20 % of 4000 slots");
+        // 250 keys of slots that have moved, and 50 that are there already, in 10 s.
+        assert_eq!(details, "(1000 in 10 s, 30 keys/s, 30kb/s, about 23 s to go)");
+        let (subject, details) = text(4000, 0, 0, 1000, 20.0);
+        assert_eq!(subject, "moved 100 % of 4000 slots");
+        assert_eq!(details, "(4000 in 20 s, 50 keys/s, 50kb/s, about 0 s to go)");
+    }
+
+    #[test]
+    fn without_keys_slots_count_and_nothing_is_guessed_before_something_has_moved() {
+        let (_, details) = text(1000, 0, 0, 0, 10.0);
+        assert_eq!(details, "(1000 in 10 s, 0 keys/s, 0b/s, about 30 s to go)");
+        let (_, details) = text(0, 1000, 0, 1000, 5.0);
+        assert_eq!(details, "(0 in 5 s, 0 keys/s, 0b/s, remaining time not known yet)");
     }
 }

@@ -17,8 +17,9 @@ use crate::settings::size::show_bytes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) keys: u64,
-    /// Bytes that must fit into the memory of the target.
-    memory: u64,
+    /// Bytes without values: what must fit into the memory of a target that evicts values.
+    entries: u64,
+    /// All that is in memory.
     pub(super) bytes: u64,
 }
 
@@ -27,6 +28,8 @@ pub(super) struct Size {
 pub(super) struct Sizes {
     slots: BTreeMap<u16, Size>,
     memory_free: BTreeMap<NodeId, u64>,
+    /// Nodes with a limit of their own, which evict values.
+    evicting: BTreeSet<NodeId>,
     disk_free: BTreeMap<NodeId, u64>,
 }
 
@@ -58,10 +61,11 @@ impl Sizes {
             let slot = u16::try_from(number(0)).unwrap_or(u16::MAX);
             // What a target has staged already is counted by its source.
             if table.owner(slot).is_some_and(|owner| owner.id == *node) {
-                self.slots.insert(slot, Size { keys: number(1), memory: number(2), bytes: number(3) });
+                self.slots.insert(slot, Size { keys: number(1), entries: number(2), bytes: number(3) });
             }
         }
         self.memory_free.extend(report["memory_free"].as_u64().map(|free| (node.clone(), free)));
+        self.evicting.extend((report["evicts"] == true).then(|| node.clone()));
         self.disk_free.extend(report["disk_free"].as_u64().map(|free| (node.clone(), free)));
     }
 
@@ -69,7 +73,7 @@ impl Sizes {
         let sizes = slots.iter().filter_map(|slot| self.slots.get(&slot));
         sizes.fold(Size::default(), |sum, size| Size {
             keys: sum.keys + size.keys,
-            memory: sum.memory + size.memory,
+            entries: sum.entries + size.entries,
             bytes: sum.bytes + size.bytes,
         })
     }
@@ -79,7 +83,7 @@ impl Sizes {
         let mut wanted: BTreeMap<&NodeId, Size> = BTreeMap::new();
         for moved in moves {
             let (sum, size) = (wanted.entry(&moved.to).or_default(), self.of(&moved.slots));
-            sum.memory += size.memory;
+            sum.entries += size.entries;
             sum.bytes += size.bytes;
         }
         for (node, size) in wanted {
@@ -93,8 +97,11 @@ impl Sizes {
                 }
                 _ => Ok(()),
             };
-            let fix = "restart it with a higher --memory, or add another node";
-            refused("memory", size.memory, self.memory_free.get(node), fix)?;
+            let (memory, fix) = match self.evicting.contains(node) {
+                true => (size.entries, "restart it with a higher --memory, or add another node"),
+                false => (size.bytes, "give it more memory, start it with --memory, or add another node"),
+            };
+            refused("memory", memory, self.memory_free.get(node), fix)?;
             let on_disk = size.bytes.saturating_mul(MIGRATION_DISK_FACTOR);
             refused("disk", on_disk, self.disk_free.get(node), "give it a larger disk, or add another node")?;
         }
@@ -120,16 +127,24 @@ mod tests {
         let of_a = json!({ "slots": [[slot, 10, 2000, 3000]], "memory_free": null, "disk_free": 1 });
         sizes.take(&id("a"), &table, &of_a);
         let free = |sizes: &mut Sizes, memory: Value, disk: u64| {
-            let staged = json!({ "slots": [[slot, 1, 1, 1]], "memory_free": memory, "disk_free": disk });
+            let staged = json!({ "slots": [[slot, 1, 1, 1]], "memory_free": memory, "evicts": true, "disk_free": disk });
             sizes.take(&id("b"), &table, &staged);
             sizes.check(&moves).map_err(|error| error.message().to_owned())
         };
-        assert_eq!(sizes.of(&moves[0].slots), Size { keys: 10, memory: 2000, bytes: 3000 });
+        assert_eq!(sizes.of(&moves[0].slots), Size { keys: 10, entries: 2000, bytes: 3000 });
         assert_eq!(free(&mut sizes, json!(null), 1 << 30), Ok(()));
         assert_eq!(free(&mut sizes, json!(2000), 1 << 30), Ok(()));
         let error = free(&mut sizes, json!(1999), 1 << 30).unwrap_err();
         assert!(error.contains("node 'b' has 1.9kb of memory left, and would get 1.9kb"), "{error}");
         let error = free(&mut sizes, json!(2000), 3000).unwrap_err();
         assert!(error.contains("of disk left"), "{error}");
+        // Without a limit of its own a node keeps all values in memory.
+        let mut sizes = Sizes { evicting: BTreeSet::new(), ..sizes };
+        let of_b = |memory: u64| json!({ "slots": [], "memory_free": memory, "evicts": false, "disk_free": 1 << 30 });
+        sizes.take(&id("b"), &table, &of_b(3000));
+        assert_eq!(sizes.check(&moves).map_err(|error| error.message().to_owned()), Ok(()));
+        sizes.take(&id("b"), &table, &of_b(2999));
+        let error = sizes.check(&moves).unwrap_err();
+        assert!(error.message().contains("2.9kb: give it more memory, start it with --memory"), "{error}");
     }
 }

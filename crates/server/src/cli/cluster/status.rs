@@ -14,20 +14,21 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::{Operator, with_record};
+use super::{Operator, routers, with_record};
 use crate::bounds::CLUSTER_PROBE_TIMEOUT;
 use crate::cli::EXIT_FAILED;
 use crate::cluster::migration::call::{PATH, Peer};
 
-pub(super) fn run(operator: &Operator<'_>) -> Result<ExitCode> {
-    let (table, answers) = with_record(operator.url, async |record| {
+pub(super) fn run(operator: &Operator<'_>, routers: &[String]) -> Result<ExitCode> {
+    let (table, answers, (of_routers, all_route)) = with_record(operator.url, async |record| {
         let table = record.read().await?.ok_or(TableError::NoTable)?;
-        let answers = answers(&table, operator).await;
-        Ok((table, answers))
+        let answers = all_answers(&table, operator).await;
+        let of_routers = routers::lines(routers, table.cluster(), operator).await?;
+        Ok((table, answers, of_routers))
     })?;
-    crate::cli::print(&text(&table, &answers));
+    crate::cli::print(&(text(&table, &answers) + &of_routers));
     let is_complete = table.ranges().all(|(_, owner)| owner.is_some());
-    Ok(match is_complete && answers.iter().all(|answer| answer.is_there) {
+    Ok(match is_complete && all_route && answers.iter().all(|answer| answer.is_there) {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(EXIT_FAILED),
     })
@@ -42,16 +43,16 @@ struct Response {
 }
 
 /// Which nodes answer, in their order. All are asked at the same time.
-async fn answers(table: &SlotTable, operator: &Operator<'_>) -> Vec<Response> {
+async fn all_answers(table: &SlotTable, operator: &Operator<'_>) -> Vec<Response> {
     let mut asked = JoinSet::new();
     for (n, node) in table.nodes().iter().cloned().enumerate() {
         let mut peer = Peer::new(node.clone(), table.cluster(), operator.token);
         asked.spawn(async move {
             let reported = timeout(CLUSTER_PROBE_TIMEOUT, peer.call(Method::GET, PATH, Vec::new()));
-            let (is_there, reported) = tokio::join!(timeout(CLUSTER_PROBE_TIMEOUT, ask(&node)), reported);
+            let (is_there, reported) = tokio::join!(answers(&node), reported);
             let report = reported.ok().and_then(Result::ok);
             let report = report.and_then(|answered| serde_json::from_slice(&answered.body).ok());
-            (n, Response { is_there: is_there.is_ok_and(|answer| answer), report })
+            (n, Response { is_there, report })
         });
     }
     let mut all = vec![Response::default(); table.nodes().len()];
@@ -59,6 +60,11 @@ async fn answers(table: &SlotTable, operator: &Operator<'_>) -> Vec<Response> {
         all[n] = answer;
     }
     all
+}
+
+/// Whether a node answers in time.
+pub(super) async fn answers(node: &Node) -> bool {
+    timeout(CLUSTER_PROBE_TIMEOUT, ask(node)).await.is_ok_and(|answer| answer)
 }
 
 /// Whether a node answers at its RESP address: a PING, which may be rejected for want of a token. With TLS, whether it accepts connections.

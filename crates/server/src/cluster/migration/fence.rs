@@ -58,6 +58,7 @@ impl Mover {
                     || is_parked && wanted(slot) == SlotAccess::Closed
                     || expected.contains(slot)
             });
+            app.hub.end_foreign_shard_channels();
             self.changed.send_modify(|count| *count += 1);
         }
         Ok(())

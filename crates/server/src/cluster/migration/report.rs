@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::data;
 use super::mover::{Inner, Mover};
 use crate::app::App;
+use crate::free_memory::free_bytes;
 
 /// The migrations of a node, counted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,18 +82,18 @@ impl Mover {
         let slots: Vec<Value> = (0u16..)
             .zip(&sizes)
             .filter(|(_, size)| size.keys > 0)
-            .map(|(slot, size)| {
-                // With a limit, values are evicted, and only the rest must fit.
-                let memory = if app.settings.memory_bytes.is_some() { size.entry_bytes } else { size.bytes };
-                json!([slot, size.keys, memory, size.bytes])
-            })
+            .map(|(slot, size)| json!([slot, size.keys, size.entry_bytes, size.bytes]))
             .collect();
         let entry_bytes: u64 = sizes.iter().map(|size| size.entry_bytes).sum();
-        let memory = app.settings.memory_bytes.map(|most| (most as u64).saturating_sub(entry_bytes));
+        let limited = app.settings.memory_bytes.map(|most| (most as u64).saturating_sub(entry_bytes));
+        let memory = match limited {
+            Some(free) => Some(free),
+            None => free_bytes(),
+        };
         let disk = rustix::fs::statvfs(&app.settings.data)
             .ok()
             .map(|system| system.f_bavail.saturating_mul(system.f_frsize));
-        Ok(json!({ "slots": slots, "memory_free": memory, "disk_free": disk }))
+        Ok(json!({ "slots": slots, "memory_free": memory, "evicts": limited.is_some(), "disk_free": disk }))
     }
 }
 

@@ -6,7 +6,8 @@
 //! | `GET /kv`                   | `list`     |
 //! | `PUT`, `PATCH`, `DELETE`    | `write`    |
 //! | `POST /kv:batch`            | `batch`    |
-//! | events, and waiting for one | `watch`    |
+//! | waiting for a change        | `poll`     |
+//! | events                      | `watch`    |
 //! | a store instead of the database | `shared` |
 //! | parameters and conditions   | `params`   |
 //! | responses                   | `response`   |
@@ -18,6 +19,7 @@ pub(super) mod batch;
 pub(super) mod list;
 pub(super) mod openapi;
 pub(super) mod params;
+mod poll;
 pub(super) mod read;
 pub(super) mod shared;
 pub(super) mod watch;

@@ -15,6 +15,7 @@ use super::super::parameters::Parameters;
 use super::super::reply::{self, Body, Reply};
 use super::super::request::HttpRequest;
 use super::params::{self, Reading, name};
+use super::poll;
 use super::response;
 use super::shared;
 use super::watch;
@@ -40,7 +41,7 @@ pub(in super::super) async fn get(context: &HttpContext, request: &HttpRequest) 
         (Some(wait_ms), since) => {
             shared::require_database(context, "waiting for a change")?;
             let since = since.unwrap_or(0);
-            (watch::next_change(context, &key, since, wait_ms).await?, Some(since))
+            (poll::next_change(context, &key, since, wait_ms).await?, Some(since))
         }
         (None, None) => (read(context, &key).await?, None),
         (None, Some(_)) => return Err(ApiError::bad("sinceVersion needs wait, for example wait=30s")),

@@ -1,5 +1,6 @@
-//! Changes of documents: the next one of a key (`wait=30s&sinceVersion=N`), or all of a key or prefix as server-sent events.
-//! Touches the shard of the key, and the change feeds of the shards.
+//! Changes of documents: all of a key or prefix as server-sent events. Touches the shard of the key, and the change feeds of the shards.
+//!
+//! On a node of a cluster, the events of a key end when another node owns it.
 //!
 //! The id of an event is the revisions of the shards, so that a client that reconnects with `Last-Event-ID` misses nothing. In a cluster
 //! they are those of one node, which is named: another node begins anew, with the current document.
@@ -17,20 +18,19 @@ use keystead_cluster::NodeId;
 use keystead_commands::documents::{self, Document};
 use keystead_commands::hub::Hub;
 use keystead_core::{Code, Error, Millis, Result, Revision, ShardId, key};
-use keystead_engine::{Changes, Completion, Engine, Feed, Job, Local, Ran, Wait};
+use keystead_engine::{Changes, Completion, Engine, Feed};
 use keystead_model::Bytes;
 use keystead_model::effect::{Effect, Fact};
-use keystead_model::keyspace::{Keyspace, Miss};
-use tokio::sync::oneshot;
+use keystead_model::keyspace::Keyspace;
+use tokio::sync::watch;
 
 use super::super::context::HttpContext;
 use super::super::error::{ApiError, ApiResult};
 use super::super::events::{self, Source};
 use super::super::reply::Reply;
 use super::super::request::HttpRequest;
-use super::read;
 use super::response;
-use crate::bounds::WAIT_MS_MAX;
+use crate::app::App;
 use crate::written;
 
 /// Batches without an event after which a watcher yields.
@@ -40,89 +40,6 @@ const SILENT_BATCHES: usize = 16;
 const UNREPORTED_CHANGES: usize = 1000;
 
 pub(in crate::http) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-
-/// Waits until a document has another version than `since` (0: until it exists).
-pub(super) async fn next_change(
-    context: &HttpContext,
-    key: &Bytes,
-    since: u64,
-    wait_ms: u64,
-) -> std::result::Result<Option<Document>, ApiError> {
-    if wait_ms > WAIT_MS_MAX {
-        return Err(ApiError::bad(format!("wait is at most {} seconds", WAIT_MS_MAX / 1000)));
-    }
-    let engine = context.app.engine.clone();
-    let (shard, ticket) = (engine.shard_of(key), engine.ticket());
-    let (sender, found) = oneshot::channel();
-    let wait = Wait { ticket, keys: vec![key.clone()], on_delete: true, timeout_ms: Some(wait_ms) };
-    engine.submit(shard, Box::new(NextChange { key: key.clone(), since, wait, found: None, sender }))?;
-    // The wait ends when the client disconnects.
-    let mut leaving = Leaving { engine, shard, ticket, is_over: false };
-    let stopping = context.app.stopping();
-    let found = tokio::select! {
-        found = found => found,
-        // A server that stops returns the current document.
-        () = stopping => return read::read(context, key).await,
-    };
-    leaving.is_over = true;
-    let found = found.map_err(|_| ApiError::Broken(crate::call::ended()))??;
-    Ok(found?)
-}
-
-type Found = std::result::Result<Option<Document>, Miss>;
-
-/// A read of a document that waits until it has changed.
-struct NextChange {
-    key: Bytes,
-    since: u64,
-    wait: Wait,
-    found: Option<Found>,
-    sender: oneshot::Sender<Result<Found>>,
-}
-
-impl Job for NextChange {
-    fn writes(&self) -> bool {
-        false
-    }
-
-    fn run(&mut self, keyspace: &mut Keyspace, now: Millis) -> Ran {
-        let found = documents::get(keyspace, &self.key, now);
-        let is_same = match &found {
-            Ok(document) => document.as_ref().map_or(0, |document| document.version) == self.since,
-            Err(_) => false,
-        };
-        self.found = Some(found);
-        if is_same { Ran::Waits(self.wait.clone()) } else { Ran::Done }
-    }
-
-    fn complete(self: Box<Self>, gate: Result<()>) {
-        let found = self.found.unwrap_or(Ok(None));
-        // The client may have disconnected.
-        let _ = self.sender.send(gate.map(|()| found));
-    }
-}
-
-/// Ends a wait when its request is dropped.
-struct Leaving {
-    engine: Engine,
-    shard: ShardId,
-    ticket: u64,
-    is_over: bool,
-}
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
-        let (engine, shard, ticket) = (self.engine.clone(), self.shard, self.ticket);
-        let task = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
-            Box::pin(async move { local.end_wait(ticket) })
-        };
-        // If the shard's queue is full, the wait ends with its timeout.
-        let _ = engine.spawn(shard, Box::new(task));
-    }
-}
 
 /// The current document, and then all its changes.
 pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: Bytes) -> ApiResult {
@@ -157,8 +74,8 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
     let wanted = Wanted::Key(key);
     let feeds = vec![follow(shard, feed)];
     let hub = Arc::clone(&context.app.hub);
-    let first = Some(first.into());
-    Ok(events::stream(&context.app, Watching { wanted, hub, id, feeds, first, unsent: 0 }))
+    let (first, moves) = (Some(first.into()), moves(&context.app));
+    Ok(events::stream(&context.app, Watching { wanted, hub, id, feeds, moves, first, unsent: 0 }))
 }
 
 /// All changes of documents whose keys have this prefix.
@@ -190,10 +107,10 @@ pub(in crate::http) fn of_prefix_since(
         feeds.push(follow(shard, feed));
     }
     let wanted = Wanted::Prefix(prefix.to_vec());
-    // A line at once, so that the client knows that the stream has begun.
-    let first = Some(Part::from_static(b": listening\n\n"));
     let (hub, id) = (Arc::clone(&context.app.hub), EventId { revisions, ..begin });
-    Ok(events::stream(&context.app, Watching { wanted, hub, id, feeds, first, unsent: 0 }))
+    // At once, so that the client knows that the stream has begun, and where it continues if it is lost before the first event.
+    let first = Some(format!(": listening\nid: {id}\n\n").into());
+    Ok(events::stream(&context.app, Watching { wanted, hub, id, feeds, moves: None, first, unsent: 0 }))
 }
 
 /// A feed of the next changes, and the revision that it begins after. Without a journal the changes in between are not stored, so
@@ -284,12 +201,34 @@ fn follow(shard: ShardId, mut feed: Feed) -> Next {
     })
 }
 
+/// Ready when slots have changed hands since it was ready the last time, and the first time at once.
+type Moves = Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>;
+
+/// Nothing without a cluster.
+fn moves(app: &Arc<App>) -> Option<Moves> {
+    let mut changes = app.cluster.get()?.mover()?.changes();
+    changes.mark_changed();
+    Some(next_move(changes))
+}
+
+fn next_move(mut changes: watch::Receiver<u64>) -> Moves {
+    Box::pin(async move {
+        if changes.changed().await.is_err() {
+            // The server is ending, and with it every stream.
+            std::future::pending::<()>().await;
+        }
+        changes
+    })
+}
+
 /// The stream of one watcher.
 struct Watching {
     wanted: Wanted,
     hub: Arc<Hub>,
     id: EventId,
     feeds: Vec<Next>,
+    /// For one key on a node of a cluster.
+    moves: Option<Moves>,
     first: Option<Part>,
     /// Changes since the client was last sent its position.
     unsent: usize,
@@ -300,6 +239,12 @@ impl Source for Watching {
         if let Some(first) = self.first.take().filter(|first| !first.is_empty()) {
             return Poll::Ready(Some(Ok(first)));
         }
+        while let Some(changes) = self.moves.as_mut().and_then(|moves| ready(moves.as_mut().poll(cx))) {
+            self.moves = Some(next_move(changes));
+            if self.has_moved() {
+                return Poll::Ready(None);
+            }
+        }
         let mut silent = 0;
         for n in 0..self.feeds.len() {
             while let Poll::Ready((shard, feed, changes)) = self.feeds[n].as_mut().poll(cx) {
@@ -308,9 +253,6 @@ impl Source for Watching {
                     Ok(changes) => changes,
                     Err(error) => return Poll::Ready(Some(Err(broken(&error)))),
                 };
-                if self.has_moved() {
-                    return Poll::Ready(Some(Err(io::Error::other("another node has this key now"))));
-                }
                 let mut out = Vec::new();
                 self.write_events(shard, &changes, &mut out);
                 self.unsent = if out.is_empty() { self.unsent + changes.len() } else { 0 };
@@ -334,6 +276,13 @@ impl Source for Watching {
     }
 }
 
+fn ready<T>(poll: Poll<T>) -> Option<T> {
+    match poll {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
 /// Whether a key is another node's.
 pub(in crate::http) fn is_foreign(hub: &Hub, name: &[u8]) -> bool {
     hub.cluster.get().is_some_and(|cluster| !cluster.owns(key::slot(name)))
@@ -346,7 +295,7 @@ fn broken(error: &Error) -> io::Error {
 }
 
 impl Watching {
-    /// Whether another node has the one key that is watched. The client connects again, and is sent there.
+    /// Whether another node has the one key that is watched: the events end. The client connects again, and is sent there.
     fn has_moved(&self) -> bool {
         matches!(&self.wanted, Wanted::Key(name) if self.is_foreign(name))
     }

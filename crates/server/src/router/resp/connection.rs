@@ -362,7 +362,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !is_confirmed || self.client.is_streaming() {
             return Ok(());
         }
-        let Some(replies) = messages::take(&self.session, cx) else {
+        let Some(replies) = messages::take(&mut self.session, &self.on.shared.hub, cx) else {
             tracing::warn!(client = self.session.client.id, "a subscriber is too slow: closed");
             return Err(Broken);
         };

@@ -18,7 +18,6 @@ use super::Shared;
 use super::client::Client;
 use super::frame;
 use super::link::{Entry, Lane, Link, Target};
-use super::merge;
 use super::own::Pool;
 use crate::bounds::{ROUTER_REDIRECT_PAUSE, ROUTER_REDIRECT_TIMEOUT, ROUTER_REDIRECTS_MAX, ROUTER_TICK};
 use crate::router::map::Map;
@@ -154,13 +153,7 @@ impl Loop {
 
     /// The places of the nodes in the order in which scans visit them, and their tags.
     pub(super) fn scan_order(&self) -> (Vec<usize>, Vec<u16>) {
-        let map = self.map.borrow();
-        let names: Vec<&str> = map.nodes.iter().map(|node| node.id.as_str()).collect();
-        let tags = merge::tags(&names);
-        let mut order: Vec<usize> = (0..names.len()).collect();
-        order.sort_by_key(|n| tags[*n]);
-        let sorted = order.iter().map(|n| tags[*n]).collect();
-        (order, sorted)
+        self.map.borrow().scan_order()
     }
 
     /// The link to the node at this place of the map.

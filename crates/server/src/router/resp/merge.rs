@@ -133,17 +133,22 @@ fn pick(parts: &[&[u8]], order: &[(u32, u32)]) -> Option<Vec<u8>> {
 /// The bits of a cursor that name the node.
 const TAG_BITS: u32 = 16;
 
-fn scanned(parts: &[&[u8]], tag: u16, next: Option<u16>) -> Option<Vec<u8>> {
+/// The cursor behind the cursor of the node with this tag, before that with the next one.
+pub(in crate::router) fn next_cursor(cursor: u64, tag: u16, next: Option<u16>) -> Option<u64> {
+    match (cursor, next) {
+        (0, None) => Some(0),
+        (0, Some(next)) => Some(u64::from(next)),
+        (cursor, _) if cursor >> (64 - TAG_BITS) != 0 => None,
+        (cursor, _) => Some(cursor << TAG_BITS | u64::from(tag)),
+    }
+}
+
+/// The reply of a node to SCAN, with the cursor of all nodes.
+pub(in crate::router) fn scanned(parts: &[&[u8]], tag: u16, next: Option<u16>) -> Option<Vec<u8>> {
     let rows = frame::elements(parts.first()?)?;
     let [cursor, found] = rows[..] else { return None };
-    let cursor = parse_int(frame::string(cursor)?)?;
-    let next = match (u64::try_from(cursor).ok()?, next) {
-        (0, None) => 0,
-        (0, Some(next)) => u64::from(next),
-        (cursor, _) if cursor >> (64 - TAG_BITS) != 0 => return None,
-        (cursor, _) => cursor << TAG_BITS | u64::from(tag),
-    };
-    let next = next.to_string();
+    let cursor = u64::try_from(parse_int(frame::string(cursor)?)?).ok()?;
+    let next = next_cursor(cursor, tag, next)?.to_string();
     let mut out = array(b'*', 2);
     out.extend_from_slice(format!("${}\r\n{next}\r\n", next.len()).as_bytes());
     out.extend_from_slice(found);
@@ -151,7 +156,7 @@ fn scanned(parts: &[&[u8]], tag: u16, next: Option<u16>) -> Option<Vec<u8>> {
 }
 
 /// Where a scan continues: the node, by its place among `tags`, which are sorted, and the cursor there. Nothing: it is over.
-pub(super) fn resume(cursor: u64, tags: &[u16]) -> Option<(usize, u64)> {
+pub(in crate::router) fn resume(cursor: u64, tags: &[u16]) -> Option<(usize, u64)> {
     if cursor == 0 {
         return (!tags.is_empty()).then_some((0, 0));
     }
@@ -164,7 +169,7 @@ pub(super) fn resume(cursor: u64, tags: &[u16]) -> Option<(usize, u64)> {
 }
 
 /// A tag for each of these names, which are the same on every router. Never 0.
-pub(super) fn tags(names: &[&str]) -> Vec<u16> {
+pub(in crate::router) fn tags(names: &[&str]) -> Vec<u16> {
     let mut sorted: Vec<usize> = (0..names.len()).collect();
     sorted.sort_by_key(|n| names[*n]);
     let (mut tags, mut taken) = (vec![0; names.len()], std::collections::BTreeSet::new());

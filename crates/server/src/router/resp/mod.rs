@@ -33,7 +33,7 @@ mod host;
 mod inbox;
 mod link;
 mod listener;
-mod merge;
+pub(super) mod merge;
 mod own;
 mod relay;
 mod send;

@@ -3,7 +3,8 @@
 //!
 //! Shard channels are subscribed to on their owners only, because other nodes reject that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keystead_commands::ctx::Publication;
@@ -15,13 +16,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
+use tokio::time::{Sleep, sleep};
 
 use super::Shared;
 use super::dial::dial;
 use super::frame::{self, Scanner};
 use crate::bounds::{ROUTER_READ_BYTES, ROUTER_RECONNECT_PAUSE, ROUTER_SUBSCRIBE_NAMES};
 use crate::router::node::Node;
+use crate::router::redirect::Redirect;
 
 /// Subscriptions, and how far the nodes have them.
 pub(super) struct Relay {
@@ -53,6 +55,9 @@ const KINDS: [(Subscribed, &[u8], &[u8]); 3] = [
     (Subscribed::Pattern, b"PSUBSCRIBE", b"PUNSUBSCRIBE"),
     (Subscribed::Shard, b"SSUBSCRIBE", b"SUNSUBSCRIBE"),
 ];
+
+/// The kind of a shard channel in [`KINDS`].
+const SHARD: u8 = 2;
 
 fn id(node: &Arc<Node>) -> usize {
     Arc::as_ptr(node) as usize
@@ -171,23 +176,24 @@ async fn serve(
     mut stream: TcpStream,
     wanted: &mut watch::Receiver<u64>,
 ) -> String {
-    let mut have = BTreeSet::new();
+    let mut on_node = OnNode::default();
     let (mut buffer, mut scanner) = (Vec::with_capacity(ROUTER_READ_BYTES), Scanner::default());
-    // Confirmations that are to come, and the change that they are about.
-    let (mut missing, mut number) = (0_usize, *wanted.borrow_and_update());
-    let mut is_stale = true;
+    // The change that the requests under way are about.
+    let mut number = *wanted.borrow_and_update();
+    let (mut is_stale, mut again) = (true, None::<Pin<Box<Sleep>>>);
     loop {
-        if is_stale && missing == 0 {
+        if std::mem::take(&mut on_node.is_rejected) {
+            // The map may say more by then.
+            again = Some(Box::pin(sleep(ROUTER_RECONNECT_PAUSE)));
+        }
+        if is_stale && on_node.pending.is_empty() {
             number = *wanted.borrow_and_update();
             is_stale = false;
-            let want = names(shared, node, group);
-            let (requests, count) = difference(&have, &want);
-            have = want;
+            let requests = on_node.begin(names(shared, node, group));
             if let Err(error) = stream.write_all(&requests).await {
                 return error.to_string();
             }
-            missing = count;
-            if missing == 0 {
+            if on_node.pending.is_empty() {
                 shared.relay.note(node, group, Some(number));
             }
         }
@@ -196,6 +202,7 @@ async fn serve(
                 Ok(()) => is_stale = true,
                 Err(_) => return "the router stops".to_owned(),
             },
+            Some(()) = async { Some(again.as_mut()?.await) }, if again.is_some() => (is_stale, again) = (true, None),
             read = stream.read_buf(&mut buffer) => match read {
                 Ok(0) => return "it closed the connection".to_owned(),
                 Err(error) => return error.to_string(),
@@ -208,14 +215,16 @@ async fn serve(
                 Err(_) => return "it sent what is no message".to_owned(),
                 Ok(None) => break,
                 Ok(Some(len)) => {
-                    // While it loads, a node rejects subscriptions.
-                    if let Some(error) = frame::error(&buffer[start..start + len]) {
-                        return error.to_owned();
-                    }
-                    if !pass_on(shared, &buffer[start..start + len]) {
-                        missing = missing.saturating_sub(1);
-                        if missing == 0 {
-                            shared.relay.note(node, group, Some(number));
+                    let frame = &buffer[start..start + len];
+                    if !pass_on(shared, frame) {
+                        match on_node.reply(frame) {
+                            // While it loads, a node rejects subscriptions.
+                            Err(error) => return error,
+                            Ok(Replied::OfItself) => shared.router.maps.want_next(),
+                            Ok(Replied::ToRequest) if on_node.pending.is_empty() => {
+                                shared.relay.note(node, group, Some(number));
+                            }
+                            Ok(Replied::ToRequest) => {}
                         }
                     }
                     start += len;
@@ -226,23 +235,82 @@ async fn serve(
     }
 }
 
-/// The requests that lead from one set of subscriptions to another, and how many confirmations they get.
-fn difference(have: &BTreeSet<Name>, want: &BTreeSet<Name>) -> (Vec<u8>, usize) {
-    let (mut requests, mut count) = (Vec::new(), 0);
+/// The subscriptions of one connection.
+#[derive(Default)]
+struct OnNode {
+    have: BTreeSet<Name>,
+    /// The names whose confirmations are to come, in order, and whether they begin.
+    pending: VecDeque<(bool, Name)>,
+    /// The node has rejected a shard channel, or ended the subscription to it.
+    is_rejected: bool,
+}
+
+/// What a node has replied to.
+#[derive(Debug, PartialEq, Eq)]
+enum Replied {
+    ToRequest,
+    /// It has ended a subscription, because the slot of the channel is another node's.
+    OfItself,
+}
+
+impl OnNode {
+    /// The requests that lead to what is wanted now.
+    fn begin(&mut self, want: BTreeSet<Name>) -> Vec<u8> {
+        let (requests, pending) = difference(&self.have, &want);
+        (self.have, self.pending) = (want, pending);
+        requests
+    }
+
+    /// What is no message: a confirmation, or an error.
+    ///
+    /// # Errors
+    /// The error that ends the connection.
+    fn reply(&mut self, frame: &[u8]) -> Result<Replied, String> {
+        if let Some(error) = frame::error(frame) {
+            let is_of_slot = Redirect::of_line(error).is_some();
+            let Some((begins, name)) = self.pending.pop_front().filter(|_| is_of_slot) else {
+                return Err(error.to_owned());
+            };
+            if begins {
+                self.have.remove(&name);
+                self.is_rejected = true;
+            }
+            return Ok(Replied::ToRequest);
+        }
+        let parts = frame::elements(frame).unwrap_or_default();
+        let strings: Vec<Option<&[u8]>> = parts.into_iter().map(frame::string).collect();
+        if let [Some(b"sunsubscribe"), Some(channel), ..] = strings[..] {
+            let name = (SHARD, Bytes::from(channel));
+            if self.pending.front() != Some(&(false, name.clone())) {
+                self.have.remove(&name);
+                self.is_rejected = true;
+                return Ok(Replied::OfItself);
+            }
+        }
+        self.pending.pop_front();
+        Ok(Replied::ToRequest)
+    }
+}
+
+/// The requests that lead from one set of subscriptions to another, and what they get confirmations of.
+fn difference(have: &BTreeSet<Name>, want: &BTreeSet<Name>) -> (Vec<u8>, VecDeque<(bool, Name)>) {
+    let (mut requests, mut pending) = (Vec::new(), VecDeque::new());
     for (n, (_, begin, end)) in KINDS.iter().enumerate() {
-        for (word, names) in [(begin, want.difference(have)), (end, have.difference(want))] {
-            let names: Vec<&[u8]> =
-                names.filter(|(kind, _)| usize::from(*kind) == n).map(|(_, name)| &**name).collect();
-            count += names.len();
+        for (word, begins, names) in
+            [(begin, true, want.difference(have)), (end, false, have.difference(want))]
+        {
+            let names: Vec<&Name> = names.filter(|(kind, _)| usize::from(*kind) == n).collect();
+            pending.extend(names.iter().map(|name| (begins, (*name).clone())));
             // Shard channels of one request must be in one slot.
-            let most = if n == 2 { 1 } else { ROUTER_SUBSCRIBE_NAMES };
+            let most = if n == usize::from(SHARD) { 1 } else { ROUTER_SUBSCRIBE_NAMES };
             for names in names.chunks(most) {
-                let words: Vec<&[u8]> = std::iter::once(*word).chain(names.iter().copied()).collect();
+                let names = names.iter().map(|(_, name)| &**name);
+                let words: Vec<&[u8]> = std::iter::once(*word).chain(names).collect();
                 super::command(words.into_iter(), &mut requests);
             }
         }
     }
-    (requests, count)
+    (requests, pending)
 }
 
 /// Passes a message on. False: it is no message, but a confirmation.
@@ -274,12 +342,30 @@ mod tests {
         let set = |names: &[(u8, &str)]| -> BTreeSet<Name> {
             names.iter().map(|(kind, name)| (*kind, Bytes::from(name.as_bytes()))).collect()
         };
-        let (requests, count) =
+        let (requests, pending) =
             difference(&set(&[(0, "a"), (1, "p*")]), &set(&[(0, "a"), (0, "b"), (2, "s")]));
         let shown = String::from_utf8(requests).unwrap().replace("\r\n", " ");
         assert_eq!(
-            (shown.as_str(), count),
+            (shown.as_str(), pending.len()),
             ("*2 $9 SUBSCRIBE $1 b *2 $12 PUNSUBSCRIBE $2 p* *2 $10 SSUBSCRIBE $1 s ", 3)
         );
+    }
+
+    #[test]
+    fn a_channel_whose_slot_has_moved_disturbs_no_other() {
+        let shard = |name: &str| (SHARD, Bytes::from(name.as_bytes()));
+        let mut on_node = OnNode::default();
+        on_node.begin([shard("a"), shard("b"), shard("c")].into());
+        assert_eq!(on_node.reply(b"*3\r\n$10\r\nssubscribe\r\n$1\r\na\r\n:1\r\n"), Ok(Replied::ToRequest));
+        // The node ends a subscription before it rejects the next one.
+        assert_eq!(on_node.reply(b"*3\r\n$12\r\nsunsubscribe\r\n$1\r\na\r\n:0\r\n"), Ok(Replied::OfItself));
+        assert_eq!(on_node.reply(b"-MOVED 3 h:1\r\n"), Ok(Replied::ToRequest));
+        assert_eq!(on_node.reply(b"*3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n"), Ok(Replied::ToRequest));
+        assert_eq!((on_node.have.clone(), on_node.pending.len()), ([shard("c")].into(), 0));
+        assert!(on_node.is_rejected);
+        on_node.begin([].into());
+        assert_eq!(on_node.reply(b"*3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n"), Ok(Replied::ToRequest));
+        on_node.begin([shard("d")].into());
+        assert!(on_node.reply(b"-LOADING x\r\n").is_err(), "the connection ends");
     }
 }

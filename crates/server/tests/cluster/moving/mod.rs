@@ -2,12 +2,16 @@
 
 mod client;
 mod faults;
+mod identity;
 mod kills;
 mod linear;
 mod load;
+mod operating;
 mod operator;
 mod seen;
 mod states;
+mod stores;
+mod watching;
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use keystead_commands::Reply as RedisReply;
-use keystead_commands::hub::{Mailbox, Message};
+use keystead_commands::hub::{Mailbox, Message, MessageKind};
 use keystead_core::Error;
 use keystead_stores::redis::{Subscribed, Subscription};
 use tokio::task::AbortHandle;
@@ -78,7 +78,7 @@ async fn pump(mut subscription: Subscription, mailbox: Arc<Mailbox>) {
             channel: published.channel.into(),
             pattern: published.pattern.map(Into::into),
             content: published.content.into(),
-            sharded: false,
+            kind: MessageKind::Message,
         };
         mailbox.put(message, UPSTREAM_MESSAGES_BYTES_MAX);
     }
