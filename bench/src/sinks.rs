@@ -1,11 +1,12 @@
 //! Write-behind: updates of hot documents over HTTP at `fsync`, with a PostgreSQL behind that takes 250 ms for each statement, compared with
 //! the same server without a sink, and with clients that write each update to that PostgreSQL themselves.
 //!
-//! The servers are up for the whole run and are measured alternately, `ROUNDS` times; the best round of each is reported, and the figures of the
-//! target are those of all rounds. The delay is a trigger of the table, before any row is locked: it costs no processor time, and direct writers
+//! The servers are up for the whole run and are measured alternately, `ROUNDS` times, with nothing else beside the clients; the best round of each
+//! is reported, and the figures of the target are those of all rounds. The delay is a trigger of the table, before any row is locked: it costs no processor time, and direct writers
 //! of one key do not wait for each other longer than that.
 //!
-//! The lag is from the acknowledgement of a write until a client of the target sees it or a later one. wrk and PostgreSQL must be installed.
+//! The lag is from the acknowledgement of a write until a client of the target sees it or a later one. It is measured under the same load in
+//! rounds of its own, because the client that looks for it costs time. wrk and PostgreSQL must be installed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -61,7 +62,7 @@ pub(crate) fn run() {
     let plain = Keystead::start("fsync");
     let behind = Keystead::start_with("fsync", &settings).expect("the server accepts the sink");
     let request = request();
-    let (mut alone, mut with_sink, mut lags) = (Figure::default(), Figure::default(), Vec::new());
+    let (mut alone, mut with_sink) = (Figure::default(), Figure::default());
     let (mut shares, mut tails) = (Vec::new(), Vec::new());
     let before = Counts::of(behind.http_port);
     let since = Instant::now();
@@ -69,11 +70,8 @@ pub(crate) fn run() {
     for _ in 0..ROUNDS {
         let without = rest::measure_for(SECONDS, plain.http_port, CLIENTS, &request, 1.0);
         let started = Instant::now();
-        let (figure, mut seen) = with_lags(&runtime, site, behind.http_port, || {
-            rest::measure_for(SECONDS, behind.http_port, CLIENTS, &request, 1.0)
-        });
+        let figure = rest::measure_for(SECONDS, behind.http_port, CLIENTS, &request, 1.0);
         busy += started.elapsed();
-        lags.append(&mut seen);
         shares.push(figure.per_second / without.per_second);
         tails.push(figure.p99_ms / without.p99_ms);
         (alone, with_sink) = (alone.better(without), with_sink.better(figure));
@@ -108,6 +106,9 @@ pub(crate) fn run() {
         changes as f64 / rows.max(1) as f64,
         since.elapsed().as_secs_f64()
     );
+    let mut lags = lags(&runtime, site, behind.http_port, || {
+        rest::measure_for(SECONDS, behind.http_port, CLIENTS, &request, 1.0);
+    });
     lags.sort_by(f64::total_cmp);
     let percentile = |part: f64| lags.get((lags.len() as f64 * part) as usize).copied().unwrap_or(f64::NAN);
     println!(
@@ -178,15 +179,14 @@ async fn connect(site: &Site) -> Client {
 }
 
 /// Runs something while a document is written now and then, and returns how long each of those writes took to be in the target, in ms.
-fn with_lags(runtime: &Runtime, site: &Site, port: u16, run: impl FnOnce() -> Figure) -> (Figure, Vec<f64>) {
+fn lags(runtime: &Runtime, site: &Site, port: u16, mut load: impl FnMut()) -> Vec<f64> {
     let (ends, acknowledged) = (AtomicBool::new(false), Mutex::new(Vec::<(u64, Instant)>::new()));
-    // The numbers grow over all rounds.
-    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let next = AtomicU64::new(1);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut http = Http::connect(port);
             while !ends.load(Ordering::Relaxed) {
-                let n = NEXT.fetch_add(1, Ordering::Relaxed);
+                let n = next.fetch_add(1, Ordering::Relaxed);
                 http.ask("PUT", "/kv/d:probe", &format!("{{\"n\":{n}}}"));
                 acknowledged.lock().unwrap().push((n, Instant::now()));
                 std::thread::sleep(PROBE);
@@ -217,9 +217,9 @@ fn with_lags(runtime: &Runtime, site: &Site, port: u16, run: impl FnOnce() -> Fi
                 std::thread::sleep(LOOK);
             }
         });
-        let figure = run();
+        (0..ROUNDS).for_each(|_| load());
         ends.store(true, Ordering::Relaxed);
-        (figure, seen.join().unwrap())
+        seen.join().unwrap()
     })
 }
 

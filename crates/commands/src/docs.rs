@@ -11,7 +11,7 @@ const HEAD: &str = "\
 # Commands
 
 All commands of Keystead, with their arguments as Redis documents them and the version of Redis that introduced them (of RedisJSON for
-`JSON.*`, of Keystead for rate limits).
+`JSON.*`, of Keystead for rate limits and `WAITSINK`).
 Differences from Redis are listed in [redis.md](redis.md#differences).
 
 This page is generated from the command table: `KEYSTEAD_UPDATE=1 cargo test -p keystead-commands --test docs` writes it.

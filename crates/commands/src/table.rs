@@ -111,7 +111,7 @@ mod tests {
         let rejected = names(|spec| !spec.over_rest() && !of_client(spec));
         let expected = "asking auth blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin discard exec \
             hello monitor multi psubscribe punsubscribe quit readonly readwrite reset select shutdown ssubscribe subscribe \
-            sunsubscribe unsubscribe unwatch watch";
+            sunsubscribe unsubscribe unwatch waitsink watch";
         assert_eq!(rejected, expected.split_whitespace().collect::<Vec<_>>());
         assert!(names(|spec| spec.over_rest() && of_client(spec)).is_empty());
     }

@@ -114,6 +114,27 @@ impl Feed {
         Ok(None)
     }
 
+    /// The same, each with the bytes that it takes in the journal, also those of a value that is left out.
+    ///
+    /// # Errors
+    /// As [`try_next`](Feed::try_next).
+    pub fn try_next_sized(&mut self) -> Result<Option<Vec<(Effect, usize)>>> {
+        let Source::Journal(reader) = &mut self.source else {
+            return Err(Error::new(Code::Unsupported, "a database in memory has no journal to read"));
+        };
+        while let Some(effects) = reader.next()? {
+            let (after, decoder) = (self.after, decoder(effects, self.has_values));
+            let is_next =
+                |one: &Result<(Effect, usize)>| one.as_ref().map_or(true, |(one, _)| one.revision > after);
+            let changes = decoder.sized().filter(is_next).collect::<Result<Vec<_>>>()?;
+            if let Some((last, _)) = changes.last() {
+                self.after = last.revision;
+                return Ok(Some(changes));
+            }
+        }
+        Ok(None)
+    }
+
     /// Waits for the next changes.
     ///
     /// # Errors
@@ -156,9 +177,14 @@ impl Feed {
     }
 }
 
+fn decoder(effects: &[u8], has_values: bool) -> Decoder<'_> {
+    if has_values { Decoder::new(effects) } else { Decoder::without_values(effects) }
+}
+
 fn decode(effects: &[u8], after: Revision, has_values: bool) -> Result<Changes> {
-    let decoder = if has_values { Decoder::new(effects) } else { Decoder::without_values(effects) };
-    decoder.filter(|effect| effect.as_ref().map_or(true, |effect| effect.revision > after)).collect()
+    decoder(effects, has_values)
+        .filter(|effect| effect.as_ref().map_or(true, |effect| effect.revision > after))
+        .collect()
 }
 
 fn closed() -> Error {

@@ -19,6 +19,9 @@ pub const MOVED: &str = "moved";
 /// It is understood, but does not fit the current state.
 pub const UNPROCESSABLE: &str = "unprocessable";
 
+/// A request has more items than one may have.
+pub const TOO_MANY_ITEMS: &str = "too_many_items";
+
 /// All of them.
 pub const ALL: &[&str] = &[
     UNAUTHORIZED,
@@ -30,4 +33,5 @@ pub const ALL: &[&str] = &[
     UNSUPPORTED_MEDIA_TYPE,
     MOVED,
     UNPROCESSABLE,
+    TOO_MANY_ITEMS,
 ];

@@ -19,6 +19,8 @@ const CROSS_SLOT: &str = "in a cluster the keys of a request must be in one slot
 pub enum ApiError {
     /// The request is wrong, in this way.
     Bad(String),
+    /// The request has too many items.
+    TooMany(String),
     /// There is no such thing.
     NotFound(String),
     /// The condition does not hold: the status of the response, and the current version.
@@ -71,6 +73,7 @@ impl ApiError {
     fn parts(&self) -> (StatusCode, &str, &str, Option<Option<u64>>) {
         match self {
             ApiError::Bad(why) => (StatusCode::BAD_REQUEST, Code::BadRequest.as_str(), why, None),
+            ApiError::TooMany(why) => (StatusCode::BAD_REQUEST, code::TOO_MANY_ITEMS, why, None),
             ApiError::NotFound(why) => (StatusCode::NOT_FOUND, code::NOT_FOUND, why, None),
             ApiError::Conflict(status, current) => {
                 let why = match current {

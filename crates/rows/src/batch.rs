@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::bounds::REASON_BYTES_MAX;
 use crate::event::Event;
+use crate::layout::{Layout, Values};
 
 /// How far a target is.
 ///
@@ -61,6 +62,37 @@ pub struct Row {
     pub revision: Revision,
     /// What the target must have.
     pub change: Change,
+}
+
+/// What a target has of a key, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The key, with its prefix.
+    pub key: String,
+    /// The version.
+    pub version: u64,
+    /// The value: the text of its column, or of several a JSON object of texts.
+    pub value: String,
+}
+
+impl Shown {
+    /// The row of a statement that [`look`](crate::statement::look) has built.
+    #[must_use]
+    pub fn of_cells(layout: &Layout, cells: Vec<Option<String>>) -> Shown {
+        let mut cells = cells.into_iter();
+        let key = layout.key_of(cells.next().flatten().unwrap_or_default());
+        let version = cells.next().flatten().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let value = match &layout.values {
+            Values::Whole(_) | Values::Events => cells.next().flatten().unwrap_or_else(|| "NULL".to_owned()),
+            Values::Fields(_) => {
+                let names = layout.columns().map(str::to_owned);
+                let of =
+                    |(name, cell): (String, Option<String>)| (name, cell.map_or(Value::Null, Value::from));
+                Value::Object(names.zip(cells).map(of).collect()).to_string()
+            }
+        };
+        Shown { key, version, value }
+    }
 }
 
 /// What a key has become.

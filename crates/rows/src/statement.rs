@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use keystead_core::{Revision, ShardId, Version};
+
 use crate::batch::{Change, Rejection, Row};
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, VERSION_COLUMN};
 use crate::param::Param;
@@ -204,6 +206,43 @@ pub fn differing(table: &Table, dialect: &Dialect, rows: &Sorted) -> Vec<Stateme
         statements.push(Statement { sql, params, otherwise: None });
     }
     statements
+}
+
+/// The statements that return the rows of these keys: key, version, and each column of the value, all as text.
+#[must_use]
+pub fn look(layout: &Layout, table: &Table, dialect: &Dialect, keys: &[String]) -> Vec<Statement> {
+    let build = Builder { table, dialect, batch: 0 };
+    let text = match dialect.grammar {
+        Grammar::Conflict => "TEXT",
+        Grammar::Duplicate => "CHAR",
+    };
+    let as_text = |name: &str| format!("CAST({name} AS {text})");
+    let columns: Vec<String> = table.values.iter().map(|column| as_text(&column.quoted)).collect();
+    let live = if table.deletes == Deletes::Tombstone {
+        format!(" AND NOT {DELETED_COLUMN}")
+    } else {
+        String::new()
+    };
+    let deleted = |key: &String| Row {
+        key: key.clone(),
+        version: Version::ZERO,
+        shard: ShardId(0),
+        revision: Revision::ZERO,
+        change: Change::Delete,
+    };
+    let rows: Vec<Row> = keys.iter().map(deleted).collect();
+    // A key that does not fit the column has no row.
+    let sorted = prepare(layout, table, rows.iter().enumerate());
+    let chunks = build.chunks(&sorted.deletes, 1).into_iter().map(|chunk| {
+        let mut params = Vec::new();
+        let keys = build.keys(chunk, &mut params);
+        let (name, key) = (&table.quoted, &table.key.quoted);
+        let shown = [as_text(key), as_text(VERSION_COLUMN)].into_iter().chain(columns.iter().cloned());
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let sql = format!("SELECT {shown} FROM {name} WHERE {key} IN ({keys}){live}");
+        Statement { sql, params, otherwise: None }
+    });
+    chunks.collect()
 }
 
 /// What an insertion does with a row that exists.

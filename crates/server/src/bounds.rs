@@ -424,6 +424,9 @@ pub const SINK_FLUSH_BYTES_MAX: usize = 64 << 20;
 /// How long a stop waits for a target, unless the sink says otherwise. What is left follows after the next start.
 pub const SINK_GRACE: Duration = Duration::from_secs(5);
 
+/// How much longer than planned a change may wait for its target, unless the sink says otherwise. Then health is degraded.
+pub const SINK_BEHIND_AFTER: Duration = Duration::from_secs(60);
+
 /// Most changed keys that wait in memory for one sink, and bytes of their names. Beyond either, the journal is not read further until
 /// some are written.
 pub const SINK_PENDING_KEYS_MAX: usize = 200_000;
@@ -486,3 +489,6 @@ pub const SINK_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Differences that `verify` lists. More are counted.
 pub const SINK_DIFFERENCES_MAX: usize = 100;
+
+/// Bytes of a value that `verify` shows. A longer one is cut.
+pub const SINK_SHOWN_BYTES: usize = 200;

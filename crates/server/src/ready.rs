@@ -10,13 +10,14 @@ use crate::VERSION;
 use crate::listen::reachable;
 use crate::settings::{Durability, Settings};
 
-/// The block of a server that listens on these addresses, and whose REST API is in front of `upstream`.
+/// The block of a server that listens on these addresses, whose REST API is in front of `upstream`, and with a line for each sink.
 #[must_use]
 pub fn block(
     settings: &Settings,
     http: Option<SocketAddr>,
     resp: Option<SocketAddr>,
     upstream: Option<&str>,
+    sinks: &[String],
 ) -> String {
     let mut text = format!("keystead {VERSION} is ready\n");
     let mut line = |name: &str, value: &str| {
@@ -49,10 +50,8 @@ pub fn block(
         1 => line("limits", "1 policy"),
         many => line("limits", &format!("{many} policies")),
     }
-    match &settings.sinks[..] {
-        [] => {}
-        [one] => line("sinks", &format!("{} to {}", one.name, one.target.shown())),
-        many => line("sinks", &format!("{} to other databases", many.len())),
+    for sink in sinks {
+        line("sinks", sink);
     }
     if let Some(http) = http {
         line("try", &format!("curl -s http://{}/healthz", reachable(http)));
@@ -90,7 +89,13 @@ mod tests {
                try         redis-cli -u redis://127.0.0.1:6379 ping\n"
         );
         let (http, resp) = (at("127.0.0.1:8080"), at("127.0.0.1:6379"));
-        assert_eq!(block(&settings(), http, resp, None), expected);
+        assert_eq!(block(&settings(), http, resp, None, &[]), expected);
+        let sinks = ["a to sqlite", "b to nats"].map(str::to_owned);
+        let with_sinks = block(&settings(), http, resp, None, &sinks);
+        assert!(
+            with_sinks.contains("\n  sinks       a to sqlite\n  sinks       b to nats\n"),
+            "{with_sinks}"
+        );
     }
 
     #[test]
@@ -100,20 +105,21 @@ mod tests {
             at("127.0.0.1:8080"),
             None,
             None,
+            &[],
         );
         assert!(block.contains("\n  data        in memory only, lost when the server stops\n"), "{block}");
     }
 
     #[test]
     fn the_lines_to_try_connect_to_this_server() {
-        let block_v4 = block(&settings(), at("0.0.0.0:9"), at("0.0.0.0:8"), None);
+        let block_v4 = block(&settings(), at("0.0.0.0:9"), at("0.0.0.0:8"), None, &[]);
         assert!(block_v4.contains("http://0.0.0.0:9\n") && block_v4.contains("curl -s http://127.0.0.1:9/"));
         assert!(block_v4.contains("redis-cli -u redis://127.0.0.1:8 ping"));
         let token = Some(Token::parse("s3cret").unwrap());
-        let with_token = block(&Settings { token, ..settings() }, None, at("127.0.0.1:8"), None);
+        let with_token = block(&Settings { token, ..settings() }, None, at("127.0.0.1:8"), None, &[]);
         assert!(with_token.contains("redis-cli -u redis://127.0.0.1:8 --askpass ping\n"), "{with_token}");
         assert!(!with_token.contains("s3cret"), "{with_token}");
-        let block_v6 = block(&settings(), at("[::]:9"), None, None);
+        let block_v6 = block(&settings(), at("[::]:9"), None, None, &[]);
         assert!(block_v6.contains("curl -s http://[::1]:9/healthz") && !block_v6.contains("resp"));
     }
 }

@@ -49,9 +49,9 @@ pub async fn run(settings: Settings) -> Result<()> {
     allocator::start_returning();
     let mut signals = Signals::listen()?;
     let address = |bound: &Option<Bound>| bound.as_ref().map(|(_, address)| *address);
-    let block =
-        ready::block(&settings, address(&http), address(&resp), upstream.as_ref().map(Forwarder::shown));
-    let resp_port = address(&resp).map_or(0, |address| address.port());
+    let (http_at, resp_at) = (address(&http), address(&resp));
+    let shown = upstream.as_ref().map(|upstream| upstream.shown().to_owned());
+    let resp_port = resp_at.map_or(0, |address| address.port());
     let sockets =
         Sockets { http: http.map(|bound| bound.0), resp: resp.map(|bound| bound.0), tls: tls.clone() };
     let mut listeners = JoinSet::new();
@@ -76,7 +76,9 @@ pub async fn run(settings: Settings) -> Result<()> {
         Some(sockets) => sockets.serve(&app, starting.clients_max(), &mut listeners),
         None => starting.announce(Arc::clone(&app)),
     }
-    print(&block);
+    let sinks: Vec<String> =
+        app.sinks.get().into_iter().flat_map(|sinks| sinks.all()).map(|one| one.line(&app.engine)).collect();
+    print(&ready::block(&app.settings, http_at, resp_at, shown.as_deref(), &sinks));
     warn_of_short_tokens(&app.settings);
     tracing::info!(version = VERSION, "ready");
 

@@ -45,7 +45,7 @@ use bounds::{DEADLINE, DEADLINE_RANGE};
 
 pub use keystead_rows::{batch, layout};
 
-pub use batch::{Batch, Change, Position, Rejection, Row, Written};
+pub use batch::{Batch, Change, Position, Rejection, Row, Shown, Written};
 pub use layout::{Deletes, Layout, Values};
 pub use log::LogTarget;
 
@@ -55,7 +55,7 @@ pub type SinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>
 /// What a target can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It keeps the position beside the rows, in one transaction. Otherwise it is known to this process only, and rows may arrive twice.
+    /// It keeps the position beside the rows, in one transaction. Otherwise the caller keeps it, and rows may arrive twice.
     pub keeps_position: bool,
     /// It can list and compare rows.
     pub readable: bool,
@@ -75,7 +75,7 @@ pub trait Sink: Send + Sync {
     /// `config_invalid` with what to do when the layout does not fit; `store_unavailable`.
     fn probe(&self) -> SinkFuture<'_, ()>;
 
-    /// The position that the target has reached; nothing before the first batch.
+    /// The position that the target has reached; nothing before the first batch, and nothing if it keeps none.
     ///
     /// # Errors
     /// `store_unavailable`.
@@ -105,6 +105,12 @@ pub trait Sink: Send + Sync {
     /// # Errors
     /// `unsupported` when it is not readable; `store_unavailable`.
     fn differing<'a>(&'a self, rows: &'a [Row]) -> SinkFuture<'a, Vec<String>>;
+
+    /// The rows of these keys, for people: those that the target has. Of an event log, use [`log::look`].
+    ///
+    /// # Errors
+    /// `unsupported` when it is not readable; `store_unavailable`.
+    fn look<'a>(&'a self, keys: &'a [String]) -> SinkFuture<'a, Vec<Shown>>;
 
     /// Ends its connections.
     fn close(&self) -> SinkFuture<'_, ()>;

@@ -24,7 +24,7 @@ use keystead_stores::connect::{
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::batch::{Batch, Change, Position, Rejection, Row, Written};
+use crate::batch::{Batch, Change, Position, Rejection, Row, Shown, Written};
 use crate::bounds::{NATS_HEADER_BYTES, NATS_ROWS_MAX, NATS_SUBJECT_BYTES_MAX};
 use crate::layout::Layout;
 use crate::{Capabilities, Scheme, Sink, SinkFuture, deadline, event};
@@ -38,6 +38,9 @@ pub(super) const SCHEME: Scheme = Scheme {
 
 /// The token of a subject under which the positions are. A row has its key there, and nothing behind it.
 const POSITIONS: &str = "position";
+
+/// The token of subjects with the ends of resynchronisations.
+const COMPLETIONS: &str = "complete";
 
 struct NatsSink {
     target: NatsTarget,
@@ -99,7 +102,16 @@ fn covers(pattern: &str, subject: &str) -> bool {
 
 impl NatsSink {
     fn position_subject(&self) -> String {
-        let mut subject = format!("{}.{POSITIONS}.", self.prefix);
+        self.own_subject(POSITIONS)
+    }
+
+    fn complete_subject(&self) -> String {
+        self.own_subject(COMPLETIONS)
+    }
+
+    /// A subject of this sink that is no key's.
+    fn own_subject(&self, kind: &str) -> String {
+        let mut subject = format!("{}.{kind}.", self.prefix);
         push_nats_key(&mut subject, self.layout.sink.as_bytes());
         subject
     }
@@ -147,7 +159,7 @@ impl NatsSink {
                 "the stream '{name}' changes subjects (subject_transform): use another one"
             )));
         }
-        for subject in [format!("{}.key", self.prefix), self.position_subject()] {
+        for subject in [format!("{}.key", self.prefix), self.position_subject(), self.complete_subject()] {
             if !config.subjects.iter().any(|pattern| covers(pattern, &subject)) {
                 let (prefix, subjects) = (&self.prefix, config.subjects.join(", "));
                 return Err(invalid(format!(
@@ -180,7 +192,7 @@ impl NatsSink {
 
     async fn write_batch(&self, batch: &Batch) -> Result<Written> {
         let connected = self.connected().await?;
-        let (messages, rejected) = self.messages(&connected, batch);
+        let (mut messages, rejected) = self.messages(&connected, batch);
         if !rejected.is_empty() {
             return Ok(Written::Rejected(rejected));
         }
@@ -188,6 +200,10 @@ impl NatsSink {
         let expected = batch.expected.as_ref().map(|(database, number)| (database.as_str(), *number));
         if position.as_ref().map(|now| (now.database.as_str(), now.batch)) != expected {
             return Ok(Written::Fenced);
+        }
+        let resync = position.as_ref().and_then(|position| position.resync);
+        if let (Some(first), None) = (resync, batch.next.resync) {
+            messages.push(self.complete(batch, first));
         }
         let before = position.unwrap_or_else(|| Position { batch: 0, ..batch.next.clone() });
         let mut rest = &messages[..];
@@ -211,7 +227,7 @@ impl NatsSink {
     fn messages(&self, connected: &Connected, batch: &Batch) -> (Vec<Message>, Vec<Rejection>) {
         let (mut messages, mut rejected) = (Vec::with_capacity(batch.rows.len()), Vec::new());
         for (index, row) in batch.rows.iter().enumerate() {
-            let message = self.message(&batch.next.database, row);
+            let message = self.message(&batch.next, row);
             let bytes = message.payload.len() + NATS_HEADER_BYTES;
             if message.subject.len() > NATS_SUBJECT_BYTES_MAX {
                 let reason = format!("the key makes a subject of {} bytes", message.subject.len());
@@ -228,11 +244,23 @@ impl NatsSink {
         (messages, rejected)
     }
 
-    fn message(&self, database: &str, row: &Row) -> Message {
+    /// All keys have a message of this batch or of a later one: the others are gone.
+    fn complete(&self, batch: &Batch, first: u64) -> Message {
+        let mut headers = HeaderMap::new();
+        let id = event::digest([self.layout.sink.as_str(), &batch.next.database]);
+        headers.insert("Keystead-Id", format!("complete-{first}-{id}"));
+        headers.insert("Keystead-Operation", "complete");
+        headers.insert("Keystead-Batch", batch.next.batch.to_string());
+        let payload = json!({ "firstBatch": first }).to_string();
+        Message { subject: self.complete_subject(), headers, payload }
+    }
+
+    fn message(&self, next: &Position, row: &Row) -> Message {
         let mut subject = format!("{}.", self.prefix);
         push_nats_key(&mut subject, self.layout.key_text(&row.key).as_bytes());
         let mut headers = HeaderMap::new();
-        headers.insert("Keystead-Id", event::id(&self.layout.sink, database, row));
+        headers.insert("Keystead-Id", event::id(&self.layout.sink, &next.database, row));
+        headers.insert("Keystead-Batch", next.batch.to_string());
         headers.insert("Keystead-Operation", event::kind(&row.change));
         headers.insert("Keystead-Version", row.version.0.to_string());
         headers.insert("Keystead-Revision", row.revision.0.to_string());
@@ -399,6 +427,10 @@ impl Sink for NatsSink {
     }
 
     fn differing<'a>(&'a self, _rows: &'a [Row]) -> SinkFuture<'a, Vec<String>> {
+        Box::pin(async { unreadable() })
+    }
+
+    fn look<'a>(&'a self, _keys: &'a [String]) -> SinkFuture<'a, Vec<Shown>> {
         Box::pin(async { unreadable() })
     }
 

@@ -14,13 +14,13 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row as PostgresRow};
 
-use crate::batch::{Batch, Position, Row, Written};
+use crate::batch::{Batch, Position, Row, Shown, Written};
 use crate::bounds::{CONNECT_WITHIN, POSTGRES_PARAMS_MAX, STATEMENT_ROWS_MAX};
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, Values};
 use crate::log::{Cells, Compaction, LogTarget, Query};
 use crate::param::{Kind, Param};
 use crate::session::{Call, Failed, Session, Writer, transaction};
-use crate::statement::{Dialect, Grammar, Statement, Types, differing, prepare};
+use crate::statement::{Dialect, Grammar, Statement, Types, differing, look, prepare};
 use crate::table::{self, Column, Found, FoundColumn, Table};
 use crate::{Capabilities, Scheme, Sink, SinkFuture, deadline, log, positions};
 
@@ -318,6 +318,17 @@ impl Sink for PostgresSink {
         }))
     }
 
+    fn look<'a>(&'a self, keys: &'a [String]) -> SinkFuture<'a, Vec<Shown>> {
+        Box::pin(self.with(async move |client, table| {
+            let mut shown = Vec::new();
+            for statement in look(&self.layout, &table, &DIALECT, keys) {
+                let rows = query(client, &statement).await?;
+                shown.extend(rows.iter().map(|row| Shown::of_cells(&self.layout, cells(row))));
+            }
+            Ok(shown)
+        }))
+    }
+
     fn close(&self) -> SinkFuture<'_, ()> {
         Box::pin(async {
             *self.state.lock().await = State::default();
@@ -330,12 +341,17 @@ impl Sink for PostgresSink {
     }
 }
 
+/// Columns of text.
+fn cells(row: &PostgresRow) -> Cells {
+    (0..row.len()).map(|at| row.get(at)).collect()
+}
+
 impl LogTarget for PostgresSink {
     fn read<'a>(&'a self, what: &'a Query) -> SinkFuture<'a, Vec<Cells>> {
         Box::pin(self.with(async move |client, table| {
             let statement = log::sql::read(what, &self.layout, &table, &DIALECT).ok_or_else(log::no_log)?;
             let rows = query(client, &statement).await?;
-            Ok(rows.iter().map(|row| (0..row.len()).map(|at| row.get(at)).collect()).collect())
+            Ok(rows.iter().map(cells).collect())
         }))
     }
 

@@ -13,12 +13,12 @@ use rusqlite::{
     Connection, ErrorCode, OpenFlags, Params, Transaction, TransactionBehavior, params_from_iter,
 };
 
-use crate::batch::{Batch, Position, Rejection, Row, Written};
+use crate::batch::{Batch, Position, Rejection, Row, Shown, Written};
 use crate::bounds::{DEADLINE, REJECTIONS_MAX};
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, Values};
 use crate::log::{Cells, Compaction, LogTarget, Query};
 use crate::param::Param;
-use crate::statement::{Sorted, Statement, differing, prepare, writes};
+use crate::statement::{Sorted, Statement, differing, look, prepare, writes};
 use crate::table::{self, Table};
 use crate::{Capabilities, Scheme, Sink, SinkFuture, log, positions};
 
@@ -356,6 +356,18 @@ impl Sink for Shared {
     fn differing<'a>(&'a self, rows: &'a [Row]) -> SinkFuture<'a, Vec<String>> {
         let rows = rows.to_vec();
         self.call(move |sink, connection, table| Ok(sink.differing(connection, table, &rows)?))
+    }
+
+    fn look<'a>(&'a self, keys: &'a [String]) -> SinkFuture<'a, Vec<Shown>> {
+        let keys = keys.to_vec();
+        self.call(move |sink, connection, table| {
+            let mut shown = Vec::new();
+            for statement in look(&sink.layout, table, &DIALECT, &keys) {
+                let rows = cells(connection, &statement)?;
+                shown.extend(rows.into_iter().map(|row| Shown::of_cells(&sink.layout, row)));
+            }
+            Ok(shown)
+        })
     }
 
     fn close(&self) -> SinkFuture<'_, ()> {

@@ -1,8 +1,8 @@
 //! HTTP: a `POST` of [CloudEvents](https://cloudevents.io) in JSON, signed as [Standard Webhooks](https://www.standardwebhooks.com) says.
 //! Accesses the server of the URL, and no other: redirects are not followed.
 //!
-//! A receiver has no position, so this process keeps it, and after a restart all keys are sent again. Events that arrive twice have the same
-//! id.
+//! A receiver has no position, so the caller keeps it. Events that arrive twice have the same id. What was deleted unseen, because all keys are
+//! sent again, follows from the event at the end of that: keys without an event of its batches are gone.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use keystead_core::{Clock, Code, Error, Millis, Result, SystemClock};
 use keystead_stores::connect::{Authority, Http, Url, rfc3339, system_tls};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sha2::Sha256;
 
-use crate::batch::{Batch, Change, Position, Rejection, Row, Written};
+use crate::batch::{Batch, Change, Position, Rejection, Row, Shown, Written};
 use crate::bounds::{
     REJECTIONS_MAX, RETRY_AFTER_MAX, WEBHOOK_BODY_BYTES, WEBHOOK_EVENTS, WEBHOOK_EVENTS_RANGE,
     WEBHOOK_REPLY_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN,
@@ -42,6 +42,9 @@ pub(super) const HTTP: Scheme = Scheme {
 
 const BATCH_TYPE: &str = "application/cloudevents-batch+json";
 
+/// The attribute with the number of the batch.
+const BATCH: &str = "keysteadbatch";
+
 struct Webhook {
     http: Http,
     uri: Uri,
@@ -53,8 +56,8 @@ struct Webhook {
     clock: Arc<dyn Clock>,
     /// Until when the receiver has asked for no request.
     quiet_until: Mutex<Option<Millis>>,
-    /// What this process has written. The next one begins anew.
-    reached: Mutex<Option<Position>>,
+    /// While all keys are sent again, the first batch of that.
+    resync: Mutex<Option<u64>>,
 }
 
 fn open(url: &Url<'_>, layout: Layout, tls: bool) -> Result<Arc<dyn Sink>> {
@@ -90,8 +93,8 @@ fn open(url: &Url<'_>, layout: Layout, tls: bool) -> Result<Arc<dyn Sink>> {
     };
     let http = Http::new(vec![address], tls, patience);
     let clock = Arc::new(SystemClock);
-    let (quiet_until, reached) = (Mutex::default(), Mutex::default());
-    Ok(Arc::new(Webhook { http, uri, host, secrets, events_max, layout, clock, quiet_until, reached }))
+    let (quiet_until, resync) = (Mutex::default(), Mutex::default());
+    Ok(Arc::new(Webhook { http, uri, host, secrets, events_max, layout, clock, quiet_until, resync }))
 }
 
 /// `whsec_` and base64, of either alphabet.
@@ -111,7 +114,8 @@ fn secret(url: &Url<'_>, text: &str) -> Result<Vec<u8>> {
 
 /// An event and its id.
 struct Event {
-    row: usize,
+    /// None: it is about all keys.
+    row: Option<usize>,
     id: String,
     json: String,
 }
@@ -137,6 +141,7 @@ impl Webhook {
             ("time", time),
             // Of the same length for all numbers, so that they are in order as text.
             ("sequence", &format!("{:020}", row.revision.0)),
+            (BATCH, &format!("{:020}", batch.next.batch)),
         ];
         for (name, text) in texts {
             fields.insert(name.to_owned(), text.into());
@@ -146,7 +151,24 @@ impl Webhook {
             fields.insert("datacontenttype".to_owned(), "application/json".into());
             fields.insert("data".to_owned(), event::data(&self.layout, value));
         }
-        Event { row: index, id, json: Value::Object(fields).to_string() }
+        Event { row: Some(index), id, json: Value::Object(fields).to_string() }
+    }
+
+    /// All keys have an event of this batch or of a later one: the others are gone.
+    fn complete(&self, batch: &Batch, first: u64, time: &str) -> Event {
+        let (sink, database) = (&self.layout.sink, &batch.next.database);
+        let id = format!("complete-{first}-{}", event::digest([sink.as_str(), database]));
+        let json = json!({
+            "specversion": "1.0",
+            "id": id,
+            "source": format!("/keystead/{database}/{sink}"),
+            "type": "dev.keystead.complete",
+            "time": time,
+            BATCH: format!("{:020}", batch.next.batch),
+            "datacontenttype": "application/json",
+            "data": { "firstBatch": format!("{first:020}") },
+        });
+        Event { row: None, id, json: json.to_string() }
     }
 
     /// Sends events, and returns what became of them.
@@ -211,8 +233,7 @@ impl Webhook {
             return unavailable("redirects are not followed: write the URL that it redirects to".to_owned());
         }
         if status.is_client_error() {
-            let rejected = rejected(response.body(), events);
-            if !rejected.is_empty() {
+            if let Some(rejected) = rejected(response.body(), events) {
                 return Ok(Reply::Rejected(rejected));
             }
         }
@@ -244,8 +265,8 @@ impl Webhook {
         self.quiet_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn reached(&self) -> MutexGuard<'_, Option<Position>> {
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    fn resync(&self) -> MutexGuard<'_, Option<u64>> {
+        self.resync.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing is sent while the receiver has asked for that.
@@ -283,7 +304,11 @@ impl Webhook {
         if !rejected.is_empty() {
             return Ok(Written::Rejected(rejected));
         }
-        *self.reached() = Some(batch.next.clone());
+        let before = *self.resync();
+        if let (Some(first), None) = (before, batch.next.resync) {
+            self.flush(&mut vec![self.complete(batch, first, &time)], &mut rejected).await?;
+        }
+        *self.resync() = batch.next.resync;
         Ok(Written::Done)
     }
 
@@ -300,20 +325,23 @@ impl Webhook {
     }
 }
 
-/// The events that the body of a response names, of those that were sent.
-fn rejected(body: &[u8], events: &[Event]) -> Vec<Rejection> {
+/// The rows whose events the body of a response names, of those that were sent; nothing if it names no event.
+fn rejected(body: &[u8], events: &[Event]) -> Option<Vec<Rejection>> {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     let named = parsed.get("rejected").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let mut rejections: Vec<Rejection> = Vec::new();
+    let (mut rejections, mut is_any) = (Vec::<Rejection>::new(), false);
     for entry in named.iter().take(REJECTIONS_MAX) {
         let id = entry.get("id").or(Some(entry)).and_then(Value::as_str);
         let Some(event) = events.iter().find(|event| Some(event.id.as_str()) == id) else { continue };
         let reason = entry.get("reason").and_then(Value::as_str).unwrap_or("the receiver gave no reason");
-        if !rejections.iter().any(|rejection| rejection.row == event.row) {
-            rejections.push(Rejection::new(event.row, reason));
+        is_any = true;
+        // The end of a resynchronisation is an offer: who rejects it does not get it again.
+        let Some(row) = event.row else { continue };
+        if !rejections.iter().any(|rejection| rejection.row == row) {
+            rejections.push(Rejection::new(row, reason));
         }
     }
-    rejections
+    is_any.then_some(rejections)
 }
 
 fn unreadable<T>() -> Result<T> {
@@ -338,7 +366,7 @@ impl Sink for Webhook {
     }
 
     fn position(&self) -> SinkFuture<'_, Option<Position>> {
-        Box::pin(async { Ok(self.reached().clone()) })
+        Box::pin(async { Ok(None) })
     }
 
     fn write<'a>(&'a self, batch: &'a Batch) -> SinkFuture<'a, Written> {
@@ -356,6 +384,10 @@ impl Sink for Webhook {
     }
 
     fn differing<'a>(&'a self, _rows: &'a [Row]) -> SinkFuture<'a, Vec<String>> {
+        Box::pin(async { unreadable() })
+    }
+
+    fn look<'a>(&'a self, _keys: &'a [String]) -> SinkFuture<'a, Vec<Shown>> {
         Box::pin(async { unreadable() })
     }
 

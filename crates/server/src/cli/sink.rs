@@ -152,9 +152,11 @@ fn outcome(action: &str, server: &Listen, response: &Response) -> Result<(String
             }
             let mut text =
                 format!("{keys} keys, {differences} differences, {quarantined} of them in quarantine\n");
-            for key in body["differing"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            for difference in body["differing"].as_array().into_iter().flatten() {
+                let key = one_line(difference["key"].as_str().unwrap_or_default());
+                let (source, target) = (side(&difference["source"]), side(&difference["target"]));
                 // Writing to a String cannot fail.
-                let _ = writeln!(text, "  {}", one_line(key));
+                let _ = writeln!(text, "  {key}  source: {source}; target: {target}");
             }
             (text, false)
         }
@@ -166,12 +168,22 @@ fn outcome(action: &str, server: &Listen, response: &Response) -> Result<(String
     })
 }
 
+/// A key in the source or in the target.
+fn side(side: &Value) -> String {
+    match side["version"].as_u64() {
+        Some(version) => {
+            format!("version {version}, {}", one_line(side["value"].as_str().unwrap_or_default()))
+        }
+        None => "absent".to_owned(),
+    }
+}
+
 /// One sink.
 fn line(sink: &Value) -> String {
     let word = |name: &str| one_line(sink[name].as_str().unwrap_or_default());
     let count = |name: &str| sink[name].as_u64().unwrap_or(0);
     let mut line = format!(
-        "{}  {} to {} ({}): {} pending, {} rows in {} batches for {} changes, {} in quarantine",
+        "{}  {} to {} ({}): {} pending, {} rows in {} batches for {} changes, {} resyncs, {} in quarantine",
         word("name"),
         word("mode"),
         word("table"),
@@ -180,6 +192,7 @@ fn line(sink: &Value) -> String {
         count("rows"),
         count("batches"),
         count("changes"),
+        count("resyncs"),
         count("quarantined"),
     );
     if count("gaps") > 0 {
@@ -226,8 +239,11 @@ mod tests {
             outcome(action, &server, &Response { status, body: body.into() })
         };
         let differs =
-            of("verify", 200, r#"{"keys":3,"differences":1,"quarantined":0,"differing":["a\nb"]}"#).unwrap();
-        assert_eq!(differs, ("3 keys, 1 differences, 0 of them in quarantine\n  a b\n".to_owned(), false));
+            of("verify", 200, r#"{"keys":3,"differences":1,"quarantined":0,"differing":[{"key":"a\nb","source":{"version":2,"value":"{}\n"},"target":null}]}"#)
+                .unwrap();
+        let text =
+            "3 keys, 1 differences, 0 of them in quarantine\n  a b  source: version 2, {} ; target: absent\n";
+        assert_eq!(differs, (text.to_owned(), false));
         let sink = r#"{"sinks":[{"name":"u","mode":"write-back","table":"t","target":"postgres","pending":2,"problem":{"message":"down"}}]}"#;
         let (list, _) = of("list", 200, sink).unwrap();
         assert!(

@@ -18,10 +18,12 @@ use super::openapi::SERVER;
 use super::openapi::part::{self, Shape};
 use super::reply::{self, Reply};
 use super::request::{HttpRequest, Unserved};
+use super::sinks;
 use crate::VERSION;
 use crate::app::App;
 use crate::handover;
 use crate::policies::Set;
+use crate::sinks::Running;
 use crate::starting::Starting;
 
 const OK: &str = "ok";
@@ -105,6 +107,12 @@ fn health(app: &App) -> Reply {
     if !found.reasons.is_empty() {
         body += &format!(r#","reasons":{}"#, json!(found.reasons));
     }
+    // As while loading: clients without the token do not learn how much data there is.
+    let sinks = app.sinks.get().filter(|sinks| app.settings.token.is_none() && !sinks.all().is_empty());
+    if let Some(sinks) = sinks {
+        let of = |running: &Running| (running.definition.name.clone(), sinks::vitals(running));
+        body += &format!(r#","sinks":{}"#, Value::Object(sinks.all().iter().map(of).collect()));
+    }
     body.push('}');
     reply::json(if found.poisoned { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }, body)
 }
@@ -130,6 +138,7 @@ pub(super) fn describe_healthz() -> OperationBuilder {
         part::required(
             part::closed()
                 .property("reasons", part::list(part::string()).min_items(Some(1)))
+                .property("sinks", ObjectBuilder::new().additional_properties(Some(sinks::vitals_shape())))
                 .property("loading", how_far()),
             [
                 ("status", part::one_of(&[OK, DEGRADED, FAILING, LOADING]).into()),
@@ -143,7 +152,8 @@ pub(super) fn describe_healthz() -> OperationBuilder {
         .response(
             "200",
             part::json(
-                "It runs. `reasons` lists what is wrong, `loading` says how far loading is.",
+                "It runs. `reasons` lists what is wrong, `loading` says how far loading is, and where no token is set `sinks` has what waits \
+                 for each target.",
                 health(),
             ),
         )
@@ -257,6 +267,16 @@ impl Found {
             let (name, status, quarantined) =
                 (&running.definition.name, running.status(), running.quarantined_len());
             let target = running.definition.target.shown();
+            if status.resyncing.is_some() {
+                self.reasons
+                    .push(format!("sink.{name}: all keys are being written to its target ({target})"));
+            }
+            if let Some(oldest) = running.behind() {
+                let seconds = oldest.as_secs();
+                self.reasons.push(format!(
+                    "sink.{name}: its target ({target}) is behind: a change has waited for {seconds} s"
+                ));
+            }
             if status.problem.is_some() {
                 // Why is for people with the token: GET /sinks.
                 self.reasons

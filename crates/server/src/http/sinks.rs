@@ -23,7 +23,8 @@ use super::request::HttpRequest;
 use crate::app::App;
 use crate::bounds::{SINK_NAME_BYTES_MAX, SINK_WAIT_MAX};
 use crate::sinks::file::Mode;
-use crate::sinks::{Receipt, Running};
+use crate::sinks::shared::Status;
+use crate::sinks::{Difference, Receipt, Running, Side};
 use crate::written;
 
 pub(super) const TAG: &str = "sinks";
@@ -42,6 +43,25 @@ const FLUSH_MS: u64 = 30_000;
 /// The words of a receipt.
 pub(super) const RECEIPTS: [&str; 4] = ["none", "yes", "pending", "quarantined"];
 
+/// What `/healthz` has of each sink.
+pub(super) fn vitals(running: &Running) -> Value {
+    let status = running.status();
+    json!({
+        "pending": status.pending,
+        "oldestPendingMs": status.oldest().as_millis() as u64,
+        "batches": status.batches,
+        "flushMs": flush_ms(&status),
+        "coalescing": status.coalescing(),
+        "quarantined": running.quarantined_len(),
+        "resyncs": status.resyncs,
+        "resyncing": status.resyncing.is_some(),
+    })
+}
+
+fn flush_ms(status: &Status) -> Value {
+    json!({ "last": status.flush_last.as_millis() as u64, "mean": status.flush_mean().as_millis() as u64 })
+}
+
 fn summary(app: &App, running: &Running) -> Value {
     let (definition, status) = (&running.definition, running.status());
     let problem = status.problem.as_ref();
@@ -52,11 +72,13 @@ fn summary(app: &App, running: &Running) -> Value {
         "prefix": definition.layout.prefix,
         "mode": definition.mode.as_str(),
         "pending": status.pending,
-        "oldestPendingMs": status.since.map_or(0, |since| since.elapsed().as_millis() as u64),
+        "oldestPendingMs": status.oldest().as_millis() as u64,
         "lagRevisions": running.lag(&app.engine),
         "changes": status.changes,
         "rows": status.rows,
+        "coalescing": status.coalescing(),
         "batches": status.batches,
+        "flushMs": flush_ms(&status),
         "quarantined": running.quarantined_len(),
         "gaps": status.gaps,
         "rejected": status.rejected,
@@ -185,9 +207,14 @@ pub(super) async fn verify(context: &HttpContext, request: &HttpRequest) -> ApiR
             "keys": found.keys,
             "differences": found.count,
             "quarantined": found.quarantined,
-            "differing": found.differing,
+            "differing": found.differing.iter().map(difference).collect::<Vec<_>>(),
         }),
     ))
+}
+
+fn difference((key, Difference { source, target }): (&String, &Difference)) -> Value {
+    let side = |side: &Side| json!({ "version": side.version, "value": side.value });
+    json!({ "key": key, "source": source.as_ref().map(side), "target": target.as_ref().map(side) })
 }
 
 /// A wait that a request asks for.
@@ -203,16 +230,17 @@ pub(super) fn wait_of(parameters: &Parameters, name: &'static str) -> Result<Opt
 /// Adds to the response of a change whether it is in the targets, if the request asks for it or a sink writes through.
 pub(super) async fn with_receipt(
     context: &HttpContext,
-    key: &[u8],
+    keys: &[&[u8]],
     wanted: Option<Duration>,
     mut reply: Reply,
 ) -> Reply {
     let Some(sinks) = context.app.sinks.get() else { return reply };
-    let wait = wanted.or_else(|| sinks.writes_through(key).then_some(SINK_WAIT_MAX));
+    let writes_through = || keys.iter().any(|key| sinks.writes_through(key));
+    let wait = wanted.or_else(|| writes_through().then_some(SINK_WAIT_MAX));
     if let Some(wait) = wait
         && reply.status().is_success()
     {
-        let receipt = sinks.receipt(key, wait).await;
+        let receipt = sinks.receipt(keys, wait).await;
         let word = match receipt {
             Receipt::None => RECEIPTS[0],
             Receipt::Flushed => RECEIPTS[1],
@@ -239,7 +267,9 @@ pub(super) fn schemas() -> Vec<(&'static str, Shape)> {
         ("lagRevisions", count()),
         ("changes", count()),
         ("rows", count()),
+        ("coalescing", coalescing()),
         ("batches", count()),
+        ("flushMs", flush_shape()),
         ("quarantined", count()),
         ("gaps", count()),
         ("rejected", count()),
@@ -251,6 +281,30 @@ pub(super) fn schemas() -> Vec<(&'static str, Shape)> {
     let mut all = vec![(SINK, sink.into())];
     all.extend(event_log::schemas());
     all
+}
+
+fn coalescing() -> Shape {
+    let ratio = ObjectBuilder::new().schema_type(Type::Number).description(Some("Changes for each row."));
+    part::either([ratio.into(), part::null().into()])
+}
+
+fn flush_shape() -> Shape {
+    part::members([("last", part::counter(0).into()), ("mean", part::counter(0).into())]).into()
+}
+
+/// The shape of [`vitals`].
+pub(super) fn vitals_shape() -> Shape {
+    part::members([
+        ("pending", part::counter(0).into()),
+        ("oldestPendingMs", part::counter(0).into()),
+        ("batches", part::counter(0).into()),
+        ("flushMs", flush_shape()),
+        ("coalescing", coalescing()),
+        ("quarantined", part::counter(0).into()),
+        ("resyncs", part::counter(0).into()),
+        ("resyncing", ObjectBuilder::new().schema_type(Type::Boolean).into()),
+    ])
+    .into()
 }
 
 fn in_path() -> Parameter {
@@ -321,12 +375,21 @@ pub(super) fn describe_compact() -> OperationBuilder {
         .response("501", error_response("The sink has no event log.", &[Code::Unsupported.as_str()]))
 }
 
+fn difference_shape() -> Shape {
+    let value = || part::string().description(Some("The beginning of the value as text."));
+    let side = || {
+        let side = part::members([("version", part::counter(0).into()), ("value", value().into())]);
+        part::either([side.into(), part::null().into()])
+    };
+    part::members([("key", part::string().into()), ("source", side()), ("target", side())]).into()
+}
+
 pub(super) fn describe_verify() -> OperationBuilder {
     let found = part::members([
         ("keys", part::counter(0).into()),
         ("differences", part::counter(0).into()),
         ("quarantined", part::counter(0).into()),
-        ("differing", part::list(part::string()).into()),
+        ("differing", part::list(difference_shape()).into()),
     ]);
     of_one("verifySink", "Compares all keys with the rows of the target")
         .response("200", part::json("What differs, after a flush.", found))

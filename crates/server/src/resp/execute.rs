@@ -18,6 +18,7 @@ use keystead_model::Bytes;
 use tokio::sync::oneshot;
 
 use super::pending::{Pending, Waiting};
+use super::wait_sink;
 use super::worker::Worker;
 use crate::call::job::{RanRequest, RequestJob, Served, run_in};
 use crate::call::target::{self, Target};
@@ -85,6 +86,7 @@ impl Worker {
                 Err(fail) => Execution::reply(Reply::Error(fail)),
             },
             Plan::Reply(reply) => Execution::reply(reply),
+            Plan::Conn(spec) if spec.full_name == wait_sink::NAME => self.wait_for_sink(turn, args),
             Plan::Conn(spec) => {
                 let mut conn = Conn::new(&mut self.session, &self.caller.app.hub, turn.now());
                 Execution::reply(dispatch::run_conn(&mut conn, spec, args))

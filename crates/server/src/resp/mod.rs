@@ -33,6 +33,7 @@ pub(crate) mod process;
 mod remote;
 pub mod tls;
 pub(crate) mod unauthenticated;
+mod wait_sink;
 mod worker;
 
 pub use host::Server;

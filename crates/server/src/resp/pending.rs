@@ -23,6 +23,8 @@ pub(super) enum Pending {
     Pipeline,
     /// A request on several shards, or on another one.
     Remote(Pin<Box<dyn Future<Output = Served>>>),
+    /// A target that has not everything yet.
+    Sink(Pin<Box<dyn Future<Output = Served>>>),
     /// A transaction on another shard.
     Exec(Pin<Box<dyn Future<Output = (Transaction, Executed)>>>),
     /// The end of CLIENT PAUSE, or of the hand over of a slot. The request runs then.
@@ -56,7 +58,9 @@ impl Pending {
                 let broken = |_| Served::plain(Reply::Error(Fail::Broken(ended())));
                 (ready!(Pin::new(&mut waiting.served).poll(cx)).unwrap_or_else(broken), Revision::ZERO)
             }
-            Pending::Remote(served) => (ready!(served.as_mut().poll(cx)), Revision::ZERO),
+            Pending::Remote(served) | Pending::Sink(served) => {
+                (ready!(served.as_mut().poll(cx)), Revision::ZERO)
+            }
             Pending::Exec(executed) => {
                 let (transaction, executed) = ready!(executed.as_mut().poll(cx));
                 let now = worker.caller.app.now();
@@ -82,8 +86,11 @@ impl Pending {
         waiting.blocked
     }
 
-    /// Whether it may last for ever, and is not waited for when the connection ends.
+    /// Whether it may last for long, and is not waited for when the connection ends.
     pub(super) fn is_endless(&self) -> bool {
-        matches!(self, Pending::Paused(_) | Pending::Waiting(Waiting { blocked: true, .. }))
+        matches!(
+            self,
+            Pending::Paused(_) | Pending::Sink(_) | Pending::Waiting(Waiting { blocked: true, .. })
+        )
     }
 }

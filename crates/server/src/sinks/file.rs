@@ -14,8 +14,8 @@ use keystead_core::{Result, parse_duration_ms};
 use keystead_sinks::{Deletes, Layout, Values};
 
 use crate::bounds::{
-    SINK_FLUSH_BYTES, SINK_FLUSH_BYTES_MAX, SINK_FLUSH_EVERY, SINK_FLUSH_ROWS, SINK_FLUSH_ROWS_MAX,
-    SINK_GRACE, SINK_NAME_BYTES_MAX, SINKS_MAX,
+    SINK_BEHIND_AFTER, SINK_FLUSH_BYTES, SINK_FLUSH_BYTES_MAX, SINK_FLUSH_EVERY, SINK_FLUSH_ROWS,
+    SINK_FLUSH_ROWS_MAX, SINK_GRACE, SINK_NAME_BYTES_MAX, SINKS_MAX,
 };
 use crate::failure::failure;
 use crate::settings::named_tables::{self, NamedTable, TableKind};
@@ -79,7 +79,7 @@ pub struct Definition {
     pub mode: Mode,
     /// How keys and values become rows.
     pub layout: Layout,
-    /// How long a change waits for others.
+    /// How long a change waits for others; see [`flush_every`](Definition::flush_every).
     pub flush_every: Duration,
     /// How many changed keys are written at once, and written without waiting.
     pub flush_rows: usize,
@@ -87,10 +87,23 @@ pub struct Definition {
     pub flush_bytes: usize,
     /// How long a stop waits for the target.
     pub grace: Duration,
+    /// How much longer than `flush_every` a change may wait before health is degraded.
+    pub behind_after: Duration,
     /// Of an event log: how old events are that are compacted.
     pub compact_after: Option<Duration>,
     /// Of an event log: how many of the last events are kept as they are.
     pub compact_rows: Option<u64>,
+}
+
+impl Definition {
+    /// How long a change waits for others.
+    #[must_use]
+    pub fn flush_every(&self) -> Duration {
+        match self.mode {
+            Mode::WriteThrough => Duration::ZERO,
+            Mode::WriteBack | Mode::DirtyFields | Mode::Events => self.flush_every,
+        }
+    }
 }
 
 /// The sinks of a settings file.
@@ -156,12 +169,13 @@ fn definition(name: &str, location: String, mut rows: Rows) -> Result<Definition
         },
     };
     let grace = rows.duration("grace", SINK_GRACE)?;
+    let behind_after = rows.duration("behindAfter", SINK_BEHIND_AFTER)?;
     let (compact_after, compact_rows) = rows.compaction(mode)?;
     if let Some(unknown) = rows.0.keys().next() {
         return Err(failure(
             format_args!("unknown key '{unknown}'"),
             "the keys are prefix, target, table, key, stripPrefix, value, columns, mode, deletes, flushEvery, flushRows, \
-             flushBytes, grace, compactAfter, compactRows",
+             flushBytes, grace, behindAfter, compactAfter, compactRows",
         ));
     }
     let (name, target) = (name.to_owned(), StoreName::new(target));
@@ -175,6 +189,7 @@ fn definition(name: &str, location: String, mut rows: Rows) -> Result<Definition
         flush_rows,
         flush_bytes,
         grace,
+        behind_after,
         compact_after,
         compact_rows,
     })
@@ -327,11 +342,12 @@ mod tests {
     #[test]
     fn all_of_a_sink_can_be_set() {
         let more = "table = \"app.users\"\nkey = \"id\"\nstripPrefix = true\nmode = \"dirty-fields\"\ndeletes = \"tombstone\"\n\
-                    flushEvery = \"250ms\"\nflushRows = 50\nflushBytes = \"1mb\"\ngrace = \"2s\"\n\
+                    flushEvery = \"250ms\"\nflushRows = 50\nflushBytes = \"1mb\"\ngrace = \"2s\"\nbehindAfter = \"5m\"\n\
                     columns = { name = \"name\", email = \"contact.email\" }\n";
         let sinks = parse(&format!("{ONE}{more}"), "k.toml").unwrap();
         let sink = &sinks[0];
         assert_eq!((sink.flush_every.as_millis(), sink.flush_rows, sink.flush_bytes), (250, 50, 1 << 20));
+        assert_eq!(sink.behind_after.as_secs(), 300);
         assert_eq!(
             (sink.mode, sink.layout.deletes, sink.layout.strip_prefix),
             (Mode::DirtyFields, Deletes::Tombstone, true)

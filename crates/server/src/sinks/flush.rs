@@ -72,7 +72,6 @@ impl Follower {
                 }
             }
         }
-        self.shared.status().add_row_bytes(bytes, rows.len());
         self.write(rows, taken).await
     }
 
@@ -128,9 +127,7 @@ impl Follower {
                 }
             }
         }
-        if let Some(in_flight) = self.in_flight.take() {
-            self.landed(in_flight.next);
-        }
+        self.landed(batch.next)?;
         self.shared.landed(batch.rows.len(), took.elapsed());
         // What was in quarantine and was taken now.
         self.shared.quarantine().remove(&keys)?;

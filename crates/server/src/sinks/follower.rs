@@ -13,8 +13,9 @@ use keystead_engine::{Engine, Feed};
 use keystead_model::effect::Fact;
 use keystead_sinks::{Position, Sink};
 
-use super::file::{Definition, Mode};
+use super::file::Definition;
 use super::judge::{Begin, History};
+use super::kept::Kept;
 use super::pending::{Dirty, Pending};
 use super::resync::Resync;
 use super::shared::{Problem, Shared};
@@ -50,6 +51,8 @@ pub(super) struct Follower {
     pub(super) shards: Vec<Followed>,
     /// What the target has, as far as it is known.
     pub(super) position: Option<Position>,
+    /// Where that is, if the target does not keep it.
+    kept: Option<Kept>,
     /// The last batch that may have been sent, also by an earlier process; as a file says that travels with the database.
     pub(super) last_batch: Option<u64>,
     /// No target that has followed this history is further than this.
@@ -74,7 +77,9 @@ impl Follower {
             return Err(Error::new(Code::Unsupported, "a database in memory has no journal to follow"));
         };
         let last_batch = data_file::read(&dir, &batch_file(&definition.name))?;
+        let keeps_position = sink.capabilities().keeps_position;
         Ok(Follower {
+            kept: (!keeps_position).then(|| Kept::new(dir.clone(), &definition)),
             database,
             shards: engine.shard_ids().map(|_| Followed::default()).collect(),
             known: engine.shard_ids().map(|shard| engine.revision(shard)).collect(),
@@ -119,10 +124,13 @@ impl Follower {
     /// Finds out where the target is, and goes on from there.
     async fn connect(&mut self) -> Result<()> {
         self.sink.probe().await?;
-        let found = self.sink.position().await?;
+        let found = match &self.kept {
+            Some(kept) => kept.read()?,
+            None => self.sink.position().await?,
+        };
         if let Some(in_flight) = self.in_flight.take() {
             if found.as_ref() == Some(&in_flight.next) {
-                self.landed(in_flight.next);
+                self.landed(in_flight.next)?;
                 return Ok(());
             }
             self.put_back(in_flight.taken);
@@ -222,7 +230,9 @@ impl Follower {
             let mut resync = before.clone();
             self.resync = Some(before.clone());
             let page = resync.next_page(self).await?;
-            let is_end = page.is_none();
+            // A target learns that it has ended only if it knows that it has begun.
+            let has_begun = self.position.as_ref().is_some_and(|at| at.resync == Some(resync.first()));
+            let is_end = page.is_none() && has_begun;
             self.resync = (!is_end).then_some(resync);
             if let Err(error) = self.write(page.unwrap_or_default(), Vec::new()).await {
                 // The page is written again.
@@ -264,15 +274,15 @@ impl Follower {
                     is_all_read = false;
                     break;
                 }
-                let Some(changes) = feed.try_next()? else { break };
+                let Some(changes) = feed.try_next_sized()? else { break };
                 left = left.saturating_sub(changes.len());
-                for effect in &changes {
+                for (effect, size) in &changes {
                     followed.read = effect.revision;
                     if effect.fact == Fact::Flushed {
                         is_flushed = true;
                     } else if source::is_followed(&effect.key, prefix) {
                         seen += 1;
-                        followed.pending.note(effect, now);
+                        followed.pending.note(effect, *size, now);
                     }
                 }
             }
@@ -301,16 +311,14 @@ impl Follower {
         }
         let retries = !self.shared.quarantine().due(SystemClock.now(), 1).is_empty();
         let rows: usize = self.shards.iter().map(|followed| followed.pending.len()).sum();
+        let bytes: usize = self.shards.iter().map(|followed| followed.pending.value_bytes()).sum();
         let reached = self.reached();
         let wanted =
             self.shared.is_wanted(&reached) && self.shards.iter().any(|followed| followed.pending.len() > 0);
         let mut since = self.shards.iter().filter_map(|followed| followed.pending.since());
-        let every = match self.definition.mode {
-            Mode::WriteThrough => Duration::ZERO,
-            Mode::WriteBack | Mode::DirtyFields | Mode::Events => self.definition.flush_every,
-        };
+        let every = self.definition.flush_every();
         let is_due = rows >= self.definition.flush_rows
-            || rows as u64 * self.shared.status().row_bytes() >= self.definition.flush_bytes as u64
+            || bytes >= self.definition.flush_bytes
             || wanted
             || since.any(|since| since.elapsed() >= every);
         if is_due {
@@ -320,13 +328,18 @@ impl Follower {
     }
 
     /// The target has reached this position.
-    pub(super) fn landed(&mut self, next: Position) {
+    pub(super) fn landed(&mut self, next: Position) -> Result<()> {
+        if let Some(kept) = &self.kept {
+            kept.write(&next)?;
+        }
+        self.in_flight = None;
         for (known, reached) in self.known.iter_mut().zip(&next.revisions) {
             *known = (*known).max(*reached);
         }
         self.position = Some(next);
         self.positioned = Stopwatch::start();
         self.publish();
+        Ok(())
     }
 
     pub(super) fn put_back(&mut self, taken: Vec<(ShardId, Vec<Dirty>)>) {

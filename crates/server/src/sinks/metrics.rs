@@ -99,7 +99,7 @@ impl SinkMetrics {
                 family.get_or_create(&label).set(i64::try_from(value).unwrap_or(i64::MAX));
             };
             set(&self.pending, status.pending as u64);
-            set(&self.oldest_ms, status.since.map_or(0, |since| since.elapsed().as_millis() as u64));
+            set(&self.oldest_ms, status.oldest().as_millis() as u64);
             set(&self.lag, running.lag(engine));
             set(&self.quarantined, running.quarantined_len() as u64);
             set(&self.broken, status.problem.is_some().into());

@@ -4,7 +4,7 @@
 //! |--------------------------------------------------|--------------|
 //! | how a sink is written                            | [`mod@file`] |
 //! | the task: positions, triggers; one batch         | `follower`; `flush` |
-//! | where it begins                                  | `judge`      |
+//! | where it begins; positions that the target does not keep | `judge`; `kept` |
 //! | sinks with an event log                          | `log`        |
 //! | keys that have changed                           | `pending`    |
 //! | writing all keys again                           | `resync`     |
@@ -20,6 +20,7 @@ pub mod file;
 mod flush;
 mod follower;
 mod judge;
+mod kept;
 mod log;
 pub mod metrics;
 mod pending;
@@ -38,7 +39,7 @@ use std::time::Duration;
 use keystead_core::{Clock, Code, Error, Result, Revision, ShardId, SystemClock};
 use keystead_engine::{Durability, Engine};
 use keystead_model::Bytes;
-use keystead_sinks::{LogTarget, Sink};
+use keystead_sinks::{LogTarget, Position, Sink};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
@@ -49,7 +50,7 @@ use follower::Follower;
 use log::{LogFollower, compactor};
 use quarantine::{Case, Quarantine};
 use shared::{Shared, Status};
-pub use verify::Differences;
+pub use verify::{Difference, Differences, Side};
 
 /// How often the journal that no sink needs any longer is released.
 const RELEASE_EVERY: Duration = Duration::from_secs(1);
@@ -63,6 +64,28 @@ pub struct Running {
     tasks: Vec<AbortHandle>,
     /// A connection of its own for reading and compacting an event log.
     reader: Option<Arc<dyn Sink>>,
+    at_start: AtStart,
+}
+
+/// Where a target was when the server started.
+enum AtStart {
+    /// It could not be reached.
+    Unknown,
+    /// It has no position of this database.
+    Nowhere,
+    Reached(Vec<Revision>),
+}
+
+impl AtStart {
+    fn of(found: Result<Option<Position>>, engine: &Engine) -> AtStart {
+        match found {
+            Err(_) => AtStart::Unknown,
+            Ok(Some(at)) if engine.id() == Some(&at.database) && at.resync.is_none() => {
+                AtStart::Reached(at.revisions)
+            }
+            Ok(_) => AtStart::Nowhere,
+        }
+    }
 }
 
 /// What became of a change in the targets.
@@ -126,13 +149,15 @@ impl Sinks {
     async fn begin(&self, app: &App, definition: &Definition) -> Result<Running> {
         let definition = Arc::new(definition.clone());
         let sink = keystead_sinks::open(definition.target.as_str(), definition.layout.clone())?;
-        if let Err(error) = sink.probe().await {
-            if error.code() == Code::ConfigInvalid {
-                return Err(error);
-            }
-            tracing::warn!(sink = definition.name, %error, "the target cannot be reached: it is tried again");
-        }
         let dir = app.settings.data.clone();
+        let at_start = match sink.probe().await {
+            Err(error) if error.code() == Code::ConfigInvalid => return Err(error),
+            Err(error) => {
+                tracing::warn!(sink = definition.name, %error, "the target cannot be reached: it is tried again");
+                AtStart::Unknown
+            }
+            Ok(()) => AtStart::of(kept::position(&*sink, &dir, &definition).await, &self.engine),
+        };
         let quarantine = Quarantine::open(&dir, &definition.name, SystemClock.now())?;
         let latency = app.metrics.sinks.latency(&definition.name);
         let shared = Arc::new(Shared::new(self.engine.shards(), quarantine, latency));
@@ -152,7 +177,7 @@ impl Sinks {
             let follower = Follower::new(&self.engine, dir, parts.0, parts.1, parts.2)?;
             tasks.push(tokio::spawn(follower.run()).abort_handle());
         }
-        Ok(Running { definition, sink, shared, tasks, reader })
+        Ok(Running { definition, sink, shared, tasks, reader, at_start })
     }
 
     fn shared(&self) -> Vec<Arc<Shared>> {
@@ -223,15 +248,20 @@ impl Sinks {
         }
     }
 
-    /// Waits until a change of a key is in the targets, but not longer than this.
-    pub async fn receipt(&self, key: &[u8], longest: Duration) -> Receipt {
-        let shard = self.engine.shard_of(key);
-        // The change is durable, so it is not after this revision.
-        let at = [(shard, self.engine.revision(shard))];
-        match tokio::time::timeout(longest, self.wait_for(key, &at)).await {
-            Ok(receipt) => receipt,
-            Err(_) => Receipt::Pending,
-        }
+    /// Waits until changes of keys are in the targets, but not longer than this.
+    pub async fn receipt(&self, keys: &[&[u8]], longest: Duration) -> Receipt {
+        let all = async {
+            let mut receipts = Vec::new();
+            for key in keys {
+                let shard = self.engine.shard_of(key);
+                // The change is durable, so it is not after this revision.
+                let at = [(shard, self.engine.revision(shard))];
+                receipts.push(self.wait_for(key, &at).await);
+            }
+            let has = |receipt| receipts.contains(&receipt).then_some(receipt);
+            has(Receipt::Quarantined).or(has(Receipt::Flushed)).unwrap_or(Receipt::None)
+        };
+        tokio::time::timeout(longest, all).await.unwrap_or(Receipt::Pending)
     }
 
     /// Whether a change of this key must reach a target before it is acknowledged.
@@ -264,21 +294,41 @@ impl Running {
         self.shared.status().clone()
     }
 
+    /// How long its oldest change has waited, if that is longer than it may.
+    #[must_use]
+    pub fn behind(&self) -> Option<Duration> {
+        let oldest = self.status().oldest();
+        (oldest > self.definition.flush_every() + self.definition.behind_after).then_some(oldest)
+    }
+
+    /// What the ready block says of it.
+    #[must_use]
+    pub fn line(&self, engine: &Engine) -> String {
+        let Definition { name, target, .. } = &*self.definition;
+        let pending = match &self.at_start {
+            AtStart::Unknown => "not reached yet".to_owned(),
+            AtStart::Nowhere => "all keys pending".to_owned(),
+            AtStart::Reached(revisions) => format!("at most {} changes pending", behind(engine, revisions)),
+        };
+        let quarantined = self.quarantined_len();
+        format!("{name} to {}: {pending}, {quarantined} keys in quarantine", target.shown())
+    }
+
     /// How many revisions the target is behind.
     #[must_use]
     pub fn lag(&self, engine: &Engine) -> u64 {
-        let reached = self.shared.reached();
-        engine
-            .shard_ids()
-            .zip(reached)
-            .map(|(shard, reached)| engine.revision(shard).0.saturating_sub(reached.0))
-            .sum()
+        behind(engine, &self.shared.reached())
     }
 
     /// Writes everything that is durable now. It returns when that is in the target or in quarantine.
     pub async fn flush(&self, engine: &Engine) {
         let durable: Vec<_> = engine.shard_ids().map(|shard| (shard, engine.revision(shard))).collect();
         self.shared.reach(&durable).await;
+    }
+
+    /// Writes everything up to these revisions. It returns when that is in the target or in quarantine.
+    pub async fn reach(&self, revisions: &[(ShardId, Revision)]) {
+        self.shared.reach(revisions).await;
     }
 
     /// The keys in quarantine.
@@ -350,6 +400,12 @@ impl Running {
     pub async fn verify(&self, engine: &Engine) -> Result<Differences> {
         verify::verify(self, engine).await
     }
+}
+
+/// How many revisions of the database come after these.
+fn behind(engine: &Engine, reached: &[Revision]) -> u64 {
+    let of = |(shard, reached): (ShardId, &Revision)| engine.revision(shard).0.saturating_sub(reached.0);
+    engine.shard_ids().zip(reached).map(of).sum()
 }
 
 /// Releases the journal that no sink needs, from time to time.

@@ -23,6 +23,8 @@ pub(super) struct Dirty {
     /// When that was noticed.
     pub(super) since: Stopwatch,
     pub(super) changed: Changed,
+    /// About how many bytes its row takes, as far as its changes say.
+    size: usize,
 }
 
 /// The changed keys of a shard.
@@ -31,21 +33,26 @@ pub(super) struct Pending {
     by_key: HashMap<Bytes, Dirty>,
     order: BTreeMap<Revision, Bytes>,
     bytes: usize,
+    value_bytes: usize,
 }
 
 impl Pending {
-    /// Notes a change.
-    pub(super) fn note(&mut self, effect: &Effect, now: Stopwatch) {
+    /// Notes a change, which takes so many bytes.
+    pub(super) fn note(&mut self, effect: &Effect, size: usize, now: Stopwatch) {
         if let Some(dirty) = self.by_key.get_mut(&effect.key) {
             merge(&mut dirty.changed, fields_of(effect));
+            self.value_bytes -= dirty.size;
+            dirty.size = if is_whole(effect) { size } else { dirty.size + size };
+            self.value_bytes += dirty.size;
             return;
         }
         let changed = fields_of(effect);
-        self.put(Dirty { key: effect.key.clone(), first: effect.revision, since: now, changed });
+        self.put(Dirty { key: effect.key.clone(), first: effect.revision, since: now, changed, size });
     }
 
     fn put(&mut self, dirty: Dirty) {
         self.bytes += bytes_of(&dirty.key);
+        self.value_bytes += dirty.size;
         self.order.insert(dirty.first, dirty.key.clone());
         self.by_key.insert(dirty.key.clone(), dirty);
     }
@@ -59,6 +66,7 @@ impl Pending {
             self.bytes -= bytes_of(&key);
             taken.extend(self.by_key.remove(&key));
         }
+        self.value_bytes -= taken.iter().map(|dirty| dirty.size).sum::<usize>();
         taken
     }
 
@@ -68,6 +76,8 @@ impl Pending {
             if let Some(again) = self.by_key.remove(&dirty.key) {
                 self.order.remove(&again.first);
                 self.bytes -= bytes_of(&again.key);
+                self.value_bytes -= again.size;
+                dirty.size = dirty.size.max(again.size);
                 merge(&mut dirty.changed, again.changed);
             }
             self.put(dirty);
@@ -92,6 +102,11 @@ impl Pending {
         self.by_key.len()
     }
 
+    /// About how many bytes their rows take.
+    pub(super) fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
     /// About how many bytes of memory the names take.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -100,6 +115,11 @@ impl Pending {
 
 fn bytes_of(key: &Bytes) -> usize {
     2 * key.len() + 2 * size_of::<Dirty>()
+}
+
+/// Whether an effect replaces all of a key.
+fn is_whole(effect: &Effect) -> bool {
+    matches!(effect.fact, Fact::Str(_) | Fact::Json(_) | Fact::State(_) | Fact::Deleted | Fact::Fresh(_))
 }
 
 /// The fields that an effect changes. The first effect of a key, and what has no fields, changes all of it.
@@ -139,7 +159,7 @@ mod tests {
     }
 
     fn note(pending: &mut Pending, key: &str, version: u64, revision: u64, fact: Fact) {
-        pending.note(&effect(key, version, revision, fact), Stopwatch::start());
+        pending.note(&effect(key, version, revision, fact), 10, Stopwatch::start());
     }
 
     fn names(taken: &[Dirty]) -> Vec<&[u8]> {
@@ -164,6 +184,31 @@ mod tests {
         assert_eq!((pending.len(), pending.position(Revision(108))), (2, Revision(7)));
         assert_eq!(names(&pending.take(9)), [b"a", b"b"]);
         assert_eq!((pending.bytes(), pending.position(Revision(108))), (0, Revision(108)));
+        assert_eq!(pending.value_bytes(), 0);
+    }
+
+    #[test]
+    fn the_bytes_of_rows_are_those_of_the_last_values() {
+        let mut pending = Pending::default();
+        let json = || Fact::Json(Bytes::new());
+        let sized = |pending: &mut Pending, key: &str, revision, fact, size| {
+            pending.note(&effect(key, 2, revision, fact), size, Stopwatch::start());
+        };
+        for revision in 1..=100 {
+            sized(&mut pending, "hot", revision, json(), 1_000);
+        }
+        assert_eq!(pending.value_bytes(), 1_000, "a hundred updates are one row");
+        sized(&mut pending, "hot", 101, json(), 50);
+        sized(&mut pending, "h", 102, field("a"), 20);
+        sized(&mut pending, "h", 103, field("b"), 20);
+        assert_eq!(pending.value_bytes(), 90, "fields add up");
+        let taken = pending.take(1);
+        assert_eq!(pending.value_bytes(), 40);
+        sized(&mut pending, "hot", 104, json(), 70);
+        pending.put_back(taken);
+        assert_eq!(pending.value_bytes(), 110);
+        pending.take(9);
+        assert_eq!(pending.value_bytes(), 0);
     }
 
     #[test]

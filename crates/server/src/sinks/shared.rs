@@ -39,6 +39,10 @@ pub struct Status {
     pub rows: u64,
     /// Batches that were written since the start.
     pub batches: u64,
+    /// How long the last of them took.
+    pub flush_last: Duration,
+    /// How long all of them took.
+    pub flush_total: Duration,
     /// How often it has begun to write all keys, and why it does so now.
     pub resyncs: u64,
     /// See `resyncs`.
@@ -51,8 +55,6 @@ pub struct Status {
     pub compacted: u64,
     /// Why it does not write.
     pub problem: Option<Problem>,
-    bytes_read: u64,
-    rows_read: u64,
 }
 
 impl Status {
@@ -61,14 +63,22 @@ impl Status {
         self.resyncing = Some(why.to_owned());
     }
 
-    pub(super) fn add_row_bytes(&mut self, bytes: usize, rows: usize) {
-        self.bytes_read += bytes as u64;
-        self.rows_read += rows as u64;
+    /// How long the oldest pending change has waited.
+    #[must_use]
+    pub fn oldest(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// About how many bytes a row has.
-    pub(super) fn row_bytes(&self) -> u64 {
-        self.bytes_read.checked_div(self.rows_read).unwrap_or(0)
+    /// How long a batch takes on average.
+    #[must_use]
+    pub fn flush_mean(&self) -> Duration {
+        self.flush_total.checked_div(u32::try_from(self.batches).unwrap_or(u32::MAX)).unwrap_or_default()
+    }
+
+    /// Changes for each row that was written; nothing before the first row.
+    #[must_use]
+    pub fn coalescing(&self) -> Option<f64> {
+        (self.rows > 0).then(|| self.changes as f64 / self.rows as f64)
     }
 }
 
@@ -127,6 +137,8 @@ impl Shared {
         let mut status = self.status();
         status.rows += rows as u64;
         status.batches += 1;
+        status.flush_last = took;
+        status.flush_total += took;
     }
 
     pub(super) fn publish(&self, reached: &[Revision]) {

@@ -105,4 +105,5 @@ pub(crate) const OWN: &[Own] = &[
     own("keys", "THROTTLE own 2 1 3600 0", "[:1, :2, :2, :0, :0]"),
     own("keys", "THROTTLE own 2 1 3600 3", "[:0, :2, :2, :0, :3600]"),
     own("keys", "EXISTS own", ":0"),
+    own("server", "WAITSINK nobody 1", "-ERR there is no sink \\'nobody\\'"),
 ];

@@ -192,9 +192,9 @@ fn belongs(family: &Family, spec: &keystead_commands::Spec) -> bool {
     inside && (title_is_split(family) == newer || !has_newer_sibling(family))
 }
 
-/// Whether no judge has it: Redis 8.2 and later. Its replies are in [`OWN`].
+/// Whether no judge has it: of Redis 8.2 and later, or of Keystead. Its replies are in [`OWN`].
 fn is_newest(spec: &keystead_commands::Spec) -> bool {
-    spec.since.split('.').map(|part| part.parse().unwrap_or(0)).ge([8u32, 2])
+    spec.since.starts_with("0.") || spec.since.split('.').map(|part| part.parse().unwrap_or(0)).ge([8u32, 2])
 }
 
 fn title_is_split(family: &Family) -> bool {

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::resp::Client;
 use crate::{File, Fixture, OWN, Postgres, Target, common, rows, until};
 
 #[test]
@@ -25,7 +26,8 @@ fn a_hundred_updates_are_one_row() {
     let metrics = http.get("/metrics").text().to_owned();
     assert!(metrics.contains("keystead_sink_pending_rows{sink=\"s\"} 0"), "{metrics}");
     assert!(metrics.contains("keystead_sink_changes_total{sink=\"s\"} 10"), "{metrics}");
-    assert_eq!(fixture.server.line("sinks").as_deref(), Some("s to sqlite"));
+    let line = fixture.server.line("sinks");
+    assert_eq!(line.as_deref(), Some("s to sqlite: all keys pending, 0 keys in quarantine"));
 }
 
 #[test]
@@ -116,6 +118,61 @@ async fn a_rejected_row_delays_nobody_and_can_be_repaired() {
     http.run(&json!([["DEL", "d:nul"]]));
     http.flush();
     assert_eq!(http.verify(), 51);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waitsink_waits_for_the_target() {
+    let Some(postgres) = Postgres::start().await else { return };
+    postgres.sql(&format!("CREATE TABLE t (key text PRIMARY KEY, value jsonb, {OWN})"));
+    let fixture = Fixture::start(&postgres, "flushEvery = \"1h\"", &["--shards", "4"]);
+    fixture.http().flush();
+    let mut client = Client::connect(&fixture.server);
+    for n in 0..10 {
+        // In one pipeline, on all shards.
+        let sets: Vec<String> = (0..8).map(|key| format!("SET d:{key} {n}")).collect();
+        let lines: Vec<&str> = sets.iter().map(String::as_str).chain(["WAITSINK s 20000"]).collect();
+        assert_eq!(client.ask_all(lines).last().unwrap(), ":1");
+        let equal = format!("SELECT count(*) FROM t WHERE value = '\"{n}\"'");
+        assert_eq!(postgres.sql(&equal), "8", "round {n}");
+    }
+    postgres.locked(|| {
+        let mut other = Client::connect(&fixture.server);
+        assert_eq!(other.ask_all(["SET d:late 1", "WAITSINK s 50", "GET d:late"]), ["+OK", ":0", "1"]);
+    });
+    assert_eq!(client.ask("WAITSINK s 0"), ":1");
+    assert_eq!(postgres.sql("SELECT count(*) FROM t WHERE key = 'd:late'"), "1");
+    for (line, words) in [
+        ("WAITSINK nobody 10", "-ERR there is no sink 'nobody'"),
+        ("WAITSINK s x", "-ERR timeout is not an integer or out of range"),
+        ("WAITSINK s 60001", "-ERR timeout is out of range: at most 60000 ms"),
+        ("WAITSINK s", "-ERR wrong number of arguments for 'waitsink' command"),
+    ] {
+        assert_eq!(client.ask(line), words);
+    }
+    // A client that goes away, and a server that stops, do not wait for it.
+    postgres.locked(|| {
+        let mut gone = Client::connect(&fixture.server);
+        gone.send("SET d:gone 1");
+        assert_eq!(gone.receive(), "+OK");
+        gone.send("WAITSINK s 60000");
+        gone.half_close();
+        assert!(gone.is_closed(), "it does not wait for the target");
+    });
+    let mut http = fixture.http();
+    let batch = json!({"operations": [
+        {"op": "put", "key": "d:{t}1", "value": 1}, {"op": "put", "key": "other{t}", "value": 1},
+    ]});
+    let response = http.post("/kv:batch?flushed=20s", &batch.to_string());
+    assert_eq!(
+        (response.status, response.header("keystead-flushed")),
+        (200, Some("yes")),
+        "{}",
+        response.text()
+    );
+    assert_eq!(postgres.sql("SELECT count(*) FROM t WHERE key = 'd:{t}1'"), "1");
+    let other = json!({"operations": [{"op": "put", "key": "other", "value": 1}]}).to_string();
+    assert_eq!(http.post("/kv:batch?flushed=20s", &other).header("keystead-flushed"), Some("none"));
+    assert_eq!(http.post("/kv:batch", &batch.to_string()).header("keystead-flushed"), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::Http;
 use crate::events::{EVENTS, State};
-use crate::kills::number;
+use crate::kills::{number, seed};
 use crate::{Fixture, Postgres, Target};
 
 /// What a client has done to a key: the version, and the value if it has one afterwards.
@@ -82,7 +82,7 @@ fn check(http: &mut Http, history: &History, random: &mut Random) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_change_is_in_the_log_one_time_and_in_order() {
     let Some(mut postgres) = Postgres::start().await else { return };
-    let (rounds, seed) = (number("KEYSTEAD_KILLS", 20), number("KEYSTEAD_SEED", 1));
+    let (rounds, seed) = (number("KEYSTEAD_KILLS", 20), seed());
     println!("KEYSTEAD_SEED={seed} KEYSTEAD_KILLS={rounds}");
     let (mut random, mut history, mut n) = (Random::new(seed), History::new(), 0);
     let more = format!("{EVENTS}\nflushRows = 7\ngrace = \"1ms\"");

@@ -152,6 +152,16 @@ fn a_log_begins_with_a_snapshot_and_a_client_follows_from_any_state() {
     assert_eq!(http.state("d:", Some(at), 1000).1.len(), 703, "what was is still known");
     assert_eq!(http.sink()["gaps"], json!(0));
     http.verify();
+    // What somebody else has changed is shown, with both sides.
+    let other = rusqlite::Connection::open(&file.0).unwrap();
+    other.execute("UPDATE t SET value = '\"2\"' WHERE key = 'd:after' AND value IS NOT NULL", []).unwrap();
+    let found = http.post("/sinks/s/verify", "").json();
+    let side = |value: &str| json!({"version": 1, "value": json!(value).to_string()});
+    assert_eq!(
+        found["differing"],
+        json!([{"key": "d:after", "source": side("1"), "target": side("2")}]),
+        "{found}"
+    );
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&file.0).unwrap());
     assert_eq!(mode & 0o777, 0o600, "only its owner reads a log that the server has created");
 }

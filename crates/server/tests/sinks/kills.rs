@@ -1,97 +1,216 @@
-//! Random writes while the server and the real PostgreSQL are killed at random moments: nothing is lost, nothing goes back, and in the end
-//! source and target are equal, key by key and version by version.
+//! Clients write while the server, the real PostgreSQL, or both are killed at random moments, and while batches arrive of which nobody learns
+//! or which arrive late: nothing acknowledged is lost, nothing goes back, and in the end source and target are what the clients know, key by
+//! key and version by version. A target whose position is outside of the transaction is caught by the same check.
 //!
-//! `KEYSTEAD_SINK_ROUNDS=N` kills more often, `KEYSTEAD_SEED=N` repeats a run.
+//! `KEYSTEAD_SINK_ROUNDS=N` has more faults, `KEYSTEAD_SEED=N` repeats the writes and the faults of a run.
 
 use std::time::Duration;
 
-use keystead_commands::Random;
-use serde_json::{Value, json};
+use keystead_testkit::rng::{Rng, fresh_seed};
+use keystead_testkit::servers::postgres::PASSWORD;
+use keystead_testkit::servers::proxy::Proxy;
+use serde_json::json;
 
-use crate::client::Http;
-use crate::{Fixture, OWN, Postgres, Target, rows, until};
+use crate::writers::{Writers, Writing};
+use crate::{Fixture, OWN, Postgres, Rows, Target, rows, until};
 
-/// Kills of a short run. One in seven is of PostgreSQL, which takes longer to start.
+/// Faults of a short run.
 const ROUNDS: u64 = 100;
 
-const KEYS: u64 = 40;
+/// Those of the same history at `fsync`.
+const ROUNDS_AT_FSYNC: u64 = 25;
+
+/// The most kills that the broken variant may survive.
+const ROUNDS_OF_BROKEN: u64 = 60;
 
 pub(crate) fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// A command about a random key.
-fn command(random: &mut Random, n: u64) -> Value {
-    let key = format!("d:{}", random.next() % KEYS);
-    match random.next() % 5 {
-        0 => json!(["DEL", key]),
-        1 => json!(["JSON.SET", key, "$", json!({ "n": n }).to_string(), "NX"]),
-        _ => json!([
-            "JSON.SET",
-            key,
-            "$",
-            json!({ "n": n, "text": "x".repeat((n % 50) as usize) }).to_string()
-        ]),
+/// The seed that was asked for, or a new one.
+pub(crate) fn seed() -> u64 {
+    number(keystead_testkit::rng::SEED_VARIABLE, fresh_seed())
+}
+
+/// PostgreSQL through a proxy.
+struct Proxied<'t> {
+    postgres: &'t Postgres,
+    port: u16,
+}
+
+impl Target for Proxied<'_> {
+    fn url(&self) -> String {
+        format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres?deadline=1s", self.port)
+    }
+
+    fn sql(&self, statement: &str) -> String {
+        self.postgres.sql(statement)
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_and_nothing_goes_back() {
-    let Some(mut postgres) = Postgres::start().await else { return };
+/// What happens in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Server,
+    Target,
+    Both,
+    /// A batch is in the target, and its acknowledgement is lost.
+    Lost,
+    /// A batch arrives after its deadline, when its writer has connected again.
+    Late,
+}
+
+impl Fault {
+    /// Mostly kills of the server, which take the least time.
+    fn random(random: &mut Rng) -> Fault {
+        match random.next_u64() % 20 {
+            0 => Fault::Target,
+            1 => Fault::Both,
+            2 | 3 => Fault::Late,
+            4..=7 => Fault::Lost,
+            _ => Fault::Server,
+        }
+    }
+}
+
+/// Every change of a row is written down by the target itself.
+fn create(postgres: &Postgres) {
     postgres.sql(&format!("CREATE TABLE t (key text PRIMARY KEY, value jsonb, {OWN})"));
-    // Every change of a row is written down by the target itself.
     postgres.sql("CREATE TABLE log (id bigserial PRIMARY KEY, key text, n bigint, batch bigint)");
     postgres.sql(
         "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS \
          'BEGIN INSERT INTO log (key, n, batch) VALUES (NEW.key, (NEW.value->>''n'')::bigint, NEW.keystead_batch); RETURN NULL; END'",
     );
     postgres.sql("CREATE TRIGGER note AFTER INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION note()");
-    let (rounds, seed) = (number("KEYSTEAD_SINK_ROUNDS", ROUNDS), number("KEYSTEAD_SEED", 1));
+}
+
+async fn history(durability: &str, rounds: u64) {
+    let Some(mut postgres) = Postgres::start().await else { return };
+    create(&postgres);
+    let proxy = Proxy::start(postgres.0.site().port()).await.unwrap();
+    let seed = seed();
     println!("KEYSTEAD_SEED={seed} KEYSTEAD_SINK_ROUNDS={rounds}");
-    let mut random = Random::new(seed);
-    // At `commit` an acknowledged write survives a kill, and a round is short.
+    let mut random = Rng::new(seed);
     let more = "flushEvery = \"5ms\"\nflushRows = 7\ngrace = \"1ms\"";
-    let mut fixture = Fixture::start(&postgres, more, &["--shards", "2", "--durability", "commit"]);
-    let mut n = 0;
-    for round in 0..rounds {
-        let mut http = fixture.http();
-        let commands = 20 + random.next() % 200;
-        for _ in 0..commands {
-            n += 1;
-            let response = http.post("/pipeline", &json!([command(&mut random, n)]).to_string());
-            assert_eq!(response.status, 200, "{}", response.text());
-        }
-        tokio::time::sleep(Duration::from_millis(random.next() % 20)).await;
-        if round % 7 == 6 {
-            postgres.0.kill().unwrap();
-            write_meanwhile(&mut http, &mut random, &mut n);
-            postgres.0.restart().await.unwrap();
-        } else {
-            fixture.server.kill().unwrap();
-            fixture.server.restart().unwrap();
+    let target = Proxied { postgres: &postgres, port: proxy.port() };
+    let mut fixture = Fixture::start(&target, more, &["--shards", "2", "--durability", durability]);
+    let writers = Writers::start(&fixture.server, Writing { clients: 4, keys: 12, seed });
+    let (mut lost, mut late) = (0, 0);
+    for _ in 0..rounds {
+        writers.progress(20 + random.next_u64() % 100);
+        match Fault::random(&mut random) {
+            Fault::Server => writers.kill(&mut fixture.server),
+            Fault::Target => {
+                postgres.0.kill().unwrap();
+                writers.progress(50);
+                postgres.0.restart().await.unwrap();
+            }
+            Fault::Both => {
+                writers.kill_with(&mut fixture.server, || postgres.0.kill().unwrap());
+                writers.progress(20);
+                postgres.0.restart().await.unwrap();
+            }
+            Fault::Lost => {
+                proxy.lose_next(b"COMMIT\0");
+                until("an acknowledgement is lost", || !proxy.is_to_lose());
+                lost += 1;
+            }
+            Fault::Late => {
+                proxy.hold_existing();
+                writers.progress(20);
+                // The deadline of a call passes.
+                tokio::time::sleep(Duration::from_millis(1_200)).await;
+                proxy.release();
+                late += 1;
+            }
         }
     }
+    let wrote = writers.stop();
     let mut http = fixture.http();
+    assert_eq!(http.documents(), wrote.rows, "the source is what clients know");
     http.flush();
-    assert_eq!(rows(&postgres), http.documents());
+    assert_eq!(rows(&postgres), wrote.rows, "the target is what clients know");
     http.verify();
     // Values only grow, so a row that went back would be here.
     let back = "SELECT count(*) FROM (SELECT n < lag(n) OVER (PARTITION BY key ORDER BY id) AS back FROM log) AS steps WHERE back";
     assert_eq!(postgres.sql(back), "0", "a row went back");
-    let metrics = http.sink();
+    let batches = "SELECT count(DISTINCT batch), count(*) FROM log";
     println!(
-        "{n} commands, {} row changes in the target: {metrics}",
-        postgres.sql("SELECT count(*) FROM log")
+        "{} writes acknowledged, {} of unknown outcome; {lost} acknowledgements of the target lost, {late} late; batches|row changes: {}",
+        wrote.acknowledged,
+        wrote.unknown,
+        postgres.sql(batches)
+    );
+    assert!(wrote.unknown > 0, "no kill met a write");
+    assert_eq!(http.sink()["problem"], json!(null));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_and_nothing_goes_back() {
+    history("commit", number("KEYSTEAD_SINK_ROUNDS", ROUNDS)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_and_nothing_goes_back_at_fsync() {
+    history("fsync", number("KEYSTEAD_SINK_ROUNDS", ROUNDS_AT_FSYNC)).await;
+}
+
+/// Makes the position of this target one that goes ahead of the rows, in a transaction of its own, whatever the server asks for.
+fn set_position_outside(postgres: &Postgres) {
+    let port = postgres.0.site().port();
+    postgres.sql("CREATE EXTENSION dblink");
+    postgres.sql("ALTER TABLE keystead_sinks RENAME TO positions");
+    postgres.sql("CREATE VIEW keystead_sinks AS SELECT * FROM positions");
+    postgres.sql(&format!(
+        "CREATE FUNCTION ahead() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN \
+           PERFORM dblink_exec('host=127.0.0.1 port={port} dbname=postgres user=postgres password={PASSWORD}', \
+             format('UPDATE positions SET database_id = %L, batch = %s, revisions = %L, resync = %L WHERE sink = %L', \
+               NEW.database_id, NEW.batch, NEW.revisions, NEW.resync, NEW.sink)); \
+           RETURN NEW; END$$"
+    ));
+    postgres.sql(
+        "CREATE TRIGGER ahead INSTEAD OF UPDATE ON keystead_sinks FOR EACH ROW EXECUTE FUNCTION ahead()",
     );
 }
 
-/// The target is away, and clients do not notice.
-fn write_meanwhile(http: &mut Http, random: &mut Random, n: &mut u64) {
-    for _ in 0..50 {
-        *n += 1;
-        let response = http.post("/pipeline", &json!([command(random, *n)]).to_string());
-        assert_eq!(response.status, 200, "{}", response.text());
+/// Kills the server in rounds, and returns what the clients know and what the target has.
+async fn kill_only(
+    postgres: &Postgres,
+    seed: u64,
+    prepare: impl FnOnce(&Postgres),
+    rounds: u64,
+) -> (Rows, Rows) {
+    create(postgres);
+    let more = "flushEvery = \"5ms\"\nflushRows = 20\ngrace = \"1ms\"";
+    let mut fixture = Fixture::start(postgres, more, &["--shards", "1", "--durability", "commit"]);
+    // The position is there, and no resynchronisation is interrupted.
+    fixture.http().settle();
+    prepare(postgres);
+    // So many keys that what is lost is not written again soon.
+    let writers = Writers::start(&fixture.server, Writing { clients: 4, keys: 1_000, seed });
+    for _ in 0..rounds {
+        writers.progress(60);
+        writers.kill(&mut fixture.server);
     }
+    let wrote = writers.stop();
+    fixture.http().flush();
+    assert_eq!(fixture.http().sink()["resyncs"], json!(0), "nothing was repaired by that");
+    (wrote.rows, rows(postgres))
+}
+
+/// The same kills and the same comparison, without the fault and with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_position_outside_of_the_transaction_is_caught_by_kills() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let seed = seed();
+    println!("KEYSTEAD_SEED={seed}");
+    let (known, found) = kill_only(&postgres, seed, |_| (), 5).await;
+    assert_eq!(found, known);
+    postgres.sql("DROP TABLE t, log, keystead_sinks; DROP FUNCTION note");
+    let (known, found) = kill_only(&postgres, seed, set_position_outside, ROUNDS_OF_BROKEN).await;
+    let missing = known.iter().filter(|row| !found.contains(row)).count();
+    println!("{missing} of {} rows are missing or old", known.len());
+    assert!(missing > 0, "the broken variant was not caught");
 }
 
 /// The same batch twice, and a process that comes back late: the position in the target keeps both out.

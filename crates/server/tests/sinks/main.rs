@@ -5,7 +5,10 @@
 //! | coalescing, types, receipts, quarantine, stopping              | [`batches`] |
 //! | targets that are away, slow, restored, or of another database  | [`behind`] |
 //! | kills of both sides at random moments                          | [`kills`]  |
+//! | the same with MySQL, NATS and a webhook                        | [`followers`] |
+//! | clients that know what must be there; a webhook's receiver     | [`writers`]; [`receiver`] |
 //! | event logs; kills while one is written                         | [`events`]; [`event_kills`] |
+//! | triggers of batches; health and the ready block                | [`triggers`] |
 //! | settings that do not fit, routes, `keystead sink`              | [`start`]  |
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "in a test a surprise is a failure")]
@@ -19,11 +22,15 @@ mod client;
 mod common;
 mod event_kills;
 mod events;
+mod followers;
 mod kills;
+mod receiver;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;
 mod start;
+mod triggers;
+mod writers;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,6 +48,9 @@ const OWN: &str = "keystead_version bigint NOT NULL DEFAULT 0, keystead_batch bi
 
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Key, value and version of documents or rows, in the order of their keys.
+type Rows = Vec<(String, Value, u64)>;
 
 /// A target in which SQL can be run.
 trait Target {
@@ -176,6 +186,13 @@ impl Http {
         assert_eq!(response.status, 200, "{}", response.text());
     }
 
+    /// Waits until the first resynchronisation is over. An empty database has nothing that a flush could wait for.
+    #[track_caller]
+    fn settle(&mut self) {
+        self.put("before", &json!(1), "");
+        self.flush();
+    }
+
     /// Everything in the source is in the target and nothing else, as the server compares it.
     #[track_caller]
     fn verify(&mut self) -> u64 {
@@ -187,7 +204,7 @@ impl Http {
     }
 
     /// The same, compared here: `key|value|version` of all documents, in the order of their keys.
-    fn documents(&mut self) -> Vec<(String, Value, u64)> {
+    fn documents(&mut self) -> Rows {
         let (mut all, mut cursor) = (Vec::new(), String::new());
         loop {
             let page = self.get(&format!("/kv?prefix=d:&values=true&limit=1000{cursor}"));
@@ -206,8 +223,12 @@ impl Http {
 }
 
 /// The rows of the table `t`, as [`Http::documents`] returns documents.
-fn rows(target: &dyn Target) -> Vec<(String, Value, u64)> {
-    let text = target.sql("SELECT key, keystead_version, value FROM t ORDER BY key");
+fn rows(target: &dyn Target) -> Rows {
+    parse(&target.sql("SELECT key, keystead_version, value FROM t ORDER BY key"))
+}
+
+/// The same of lines with key, version and value.
+fn parse(text: &str) -> Rows {
     let mut rows: Vec<_> = text
         .lines()
         .map(|line| {

@@ -72,7 +72,18 @@ fn the_command_line_shows_and_repairs_a_sink() {
     file.sql("UPDATE t SET value = '2'");
     file.sql("INSERT INTO t VALUES ('d:2', '1', 1, 1)");
     let (code, text, _) = run(&["verify", "s"]);
-    assert_eq!((code, text.as_str()), (1, "1 keys, 2 differences, 0 of them in quarantine\n  d:1\n  d:2\n"));
+    let differences = "1 keys, 2 differences, 0 of them in quarantine\n\
+        \x20 d:1  source: version 1, 1; target: version 1, 2\n\
+        \x20 d:2  source: absent; target: version 1, 1\n";
+    assert_eq!((code, text.as_str()), (1, differences));
+    // A long value is cut.
+    let long = "x".repeat(10_000);
+    http.put("d:3", &json!(long), "");
+    http.flush();
+    file.sql("DELETE FROM t WHERE key = 'd:3'");
+    let (_, text, _) = run(&["verify", "s"]);
+    let line = text.lines().find(|line| line.starts_with("  d:3")).unwrap();
+    assert!(line.len() < 300 && line.ends_with("xxx...; target: absent"), "{line}");
     assert_eq!(run(&["resync", "s"]).0, 0);
     crate::until("all keys are written", || run(&["verify", "s"]).0 == 0);
     http.run(&json!([["XADD", "d:stream", "*", "f", "v"]]));

@@ -71,7 +71,7 @@ fn invalid_requests_change_nothing() {
     let mut http = Http::connect(&server);
     let many: Vec<Value> = (1..=51).map(|id| set(id, "k", "f", json!(id))).collect();
     let response = http.push(&json!({ "client": "c", "items": many }));
-    assert_eq!((response.status, &response.json()["error"]["code"]), (400, &json!("bad_request")));
+    assert_eq!((response.status, &response.json()["error"]["code"]), (400, &json!("too_many_items")));
     for body in [json!([]), json!({ "client": "", "items": [] }), json!({ "client": "c", "items": [{}] })] {
         assert_eq!(http.push(&body).status, 400, "{body}");
     }

@@ -29,7 +29,7 @@ pub use compact::{Keep, compact};
 pub use fold::{KeyState, State};
 pub use keystead_rows::event::{self, Cells, Event, Kind, Seq};
 pub use read::{EventPage, StatePage, events, states};
-pub use verify::{differing, live_keys};
+pub use verify::{differing, live_keys, look};
 
 /// How far a log goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

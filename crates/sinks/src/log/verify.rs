@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::fold::KeyState;
 use super::read::{Marks, state_of};
 use super::{LogTarget, extent, states};
-use crate::batch::{Change, Row};
+use crate::batch::{Change, Row, Shown};
 use crate::bounds::LOG_FOLD_BYTES;
 
 /// The keys of these rows whose last state in the log differs, or is missing, or is there though the key is deleted.
@@ -33,6 +33,22 @@ pub async fn differing(log: &dyn LogTarget, rows: &[Row]) -> Result<Vec<String>>
         }
     }
     Ok(keys)
+}
+
+/// The last states of these keys, for people: those that the log has.
+///
+/// # Errors
+/// As [`differing`].
+pub async fn look(log: &dyn LogTarget, keys: &[String]) -> Result<Vec<Shown>> {
+    let last = extent(log).await?.last;
+    let Some(marks) = Marks::at(log, last).await? else { return Ok(Vec::new()) };
+    let mut shown = Vec::new();
+    for key in keys {
+        if let (KeyState::Is(state), _) = state_of(log, key, &marks, last).await? {
+            shown.push(Shown { key: key.clone(), version: state.version.0, value: state.json().to_string() });
+        }
+    }
+    Ok(shown)
 }
 
 /// Keys that exist at the last event, in ascending order after this one, and at most so many; none at the end.

@@ -21,13 +21,13 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
 use tokio::sync::Mutex;
 
-use crate::batch::{Batch, Position, Row, Written};
+use crate::batch::{Batch, Position, Row, Shown, Written};
 use crate::bounds::{CONNECT_WITHIN, MYSQL_PARAMS_MAX, MYSQL_ROWS_MAX};
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, Values};
 use crate::log::{Cells, Compaction, LogTarget, Query};
 use crate::param::{Kind, Param};
 use crate::session::{Call, Failed, Session, Writer, transaction};
-use crate::statement::{Dialect, Grammar, Statement, Types, differing, prepare};
+use crate::statement::{Dialect, Grammar, Statement, Types, differing, look, prepare};
 use crate::table::{Column, Table};
 use crate::{Capabilities, Scheme, Sink, SinkFuture, deadline, log, positions};
 use connect::{Target, failed};
@@ -314,6 +314,18 @@ impl Sink for MysqlSink {
                 keys.extend(found.iter().map(|row| self.layout.key_of(text_at(row, 0))));
             }
             Ok(keys)
+        }))
+    }
+
+    fn look<'a>(&'a self, keys: &'a [String]) -> SinkFuture<'a, Vec<Shown>> {
+        Box::pin(self.with(async move |connection, known| {
+            let Known { dialect, table, .. } = &*known;
+            let mut shown = Vec::new();
+            for statement in look(&self.layout, table, dialect, keys) {
+                let rows = query(connection, &statement).await?;
+                shown.extend(rows.iter().map(|row| Shown::of_cells(&self.layout, cells(row))));
+            }
+            Ok(shown)
         }))
     }
 

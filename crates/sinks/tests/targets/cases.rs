@@ -2,7 +2,7 @@
 
 use keystead_core::{Code, Revision, ShardId, Version};
 use keystead_sinks::layout::{BATCH_COLUMN, VERSION_COLUMN};
-use keystead_sinks::{Batch, Change, Deletes, Layout, Position, Row, Sink, Values, Written};
+use keystead_sinks::{Batch, Change, Deletes, Layout, Position, Row, Shown, Sink, Values, Written};
 use serde_json::{Value, json};
 
 pub(crate) use crate::log::{
@@ -224,6 +224,25 @@ pub(crate) async fn differences_are_found(target: &Target) {
     let mut found = sink.differing(&asked).await.unwrap();
     found.sort();
     assert_eq!(found, ["back", "gone", "value", "version"]);
+}
+
+pub(crate) async fn rows_are_shown(target: &Target) {
+    create(target, "name text, n bigint");
+    let values = fields(&[("name", "name"), ("n", "n")]);
+    let layout =
+        Layout { values, prefix: "u:".to_owned(), strip_prefix: true, ..Layout::whole("s", "", "t") };
+    let sink = target.sink(layout);
+    let rows = vec![put("u:1", 3, json!({"name": "Ö'Hara", "n": 7})), put("u:2", 1, json!({"n": 1}))];
+    assert_eq!(write(&*sink, 1, rows).await, Written::Done);
+    let mut shown = sink.look(&["u:1", "u:2", "u:3"].map(str::to_owned)).await.unwrap();
+    shown.sort_by(|one, other| one.key.cmp(&other.key));
+    let of =
+        |key: &str, version, value: Value| Shown { key: key.to_owned(), version, value: value.to_string() };
+    let first = of("u:1", 3, json!({"name": "Ö'Hara", "n": "7"}));
+    assert_eq!(shown, [first, of("u:2", 1, json!({"name": null, "n": "1"}))]);
+    // More keys than a statement takes.
+    let many: Vec<String> = (0..2_000).map(|n| format!("u:{n}")).collect();
+    assert_eq!(sink.look(&many).await.unwrap().len(), 2);
 }
 
 pub(crate) async fn keys_are_listed(target: &Target) {

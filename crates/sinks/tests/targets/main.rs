@@ -4,6 +4,7 @@
 
 mod cases;
 mod crashes;
+mod faults;
 mod log;
 mod mariadb;
 mod nats;
@@ -40,6 +41,7 @@ macro_rules! all {
             fields_are_typed_columns
             differences_are_found
             keys_are_listed
+            rows_are_shown
             a_layout_that_does_not_fit_is_rejected
             two_sinks_share_a_target
             events_and_position_arrive_together

@@ -1,17 +1,16 @@
 //! What only MySQL does: engines, collations, unique columns, packets; and faults of the server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use keystead_core::{Code, Error};
 use keystead_sinks::{Layout, Row, Sink, Written, open};
 use keystead_testkit::servers::mariadb::{self, LOGIN, MARIADB, MARIADB_TLS};
-use keystead_testkit::servers::proxy::{Proxy, Traffic};
 use keystead_testkit::servers::{OwnServer, SharedServer, certificates, nats};
 use keystead_testkit::skip::found;
 use serde_json::json;
 
-use crate::cases::{batch, delete, fields, put, write};
+use crate::cases::{delete, fields, put, write};
+use crate::faults::{self, Faulty};
 use crate::target;
 
 const T: &str = "CREATE TABLE t (`key` varchar(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin PRIMARY KEY, \
@@ -156,87 +155,28 @@ async fn logins_that_fail_say_what_to_do() {
     }
 }
 
-#[tokio::test]
-async fn lost_replies_and_a_slow_server_are_unknown_and_then_settled() {
-    let Some(server) = found("mariadb", OwnServer::start(&MARIADB).await) else { return };
+async fn faulty() -> Option<Faulty> {
+    let server = found("mariadb", OwnServer::start(&MARIADB).await)?;
     mariadb::sql(server.site(), "mysql", "CREATE DATABASE d").unwrap();
     mariadb::sql(server.site(), "d", T).unwrap();
-    let proxy = Proxy::start(server.site().port()).await.unwrap();
-    let sink = sink_of(proxy.port(), "?deadline=1s");
-    assert_eq!(write(&*sink, 1, vec![put("a", 1, json!(1))]).await, Written::Done);
-    for traffic in [Traffic::RepliesLost, Traffic::RequestsLost, Traffic::Held] {
-        proxy.set(traffic);
-        let error = sink.write(&batch(2, vec![put("a", 2, json!(2))])).await.unwrap_err();
-        assert_eq!(error.code(), Code::StoreUnavailable, "{traffic:?} {error}");
-        let error = sink.position().await.unwrap_err();
-        assert_eq!(error.code(), Code::StoreUnavailable, "{traffic:?} {error}");
-        proxy.set(Traffic::Forwarded);
-    }
-    assert_eq!(sink.position().await.unwrap().map(|position| position.batch), Some(1));
-    assert_eq!(write(&*sink, 2, vec![put("a", 2, json!(2))]).await, Written::Done);
-    server.pause().unwrap();
-    let error = sink.write(&batch(3, vec![put("a", 3, json!(3))])).await.unwrap_err();
-    assert!(
-        error.message().contains("did not reply within 1s")
-            && error.outcome() == keystead_core::Outcome::Unknown,
-        "{error}"
-    );
-    server.resume().unwrap();
-    let next = sink.position().await.unwrap().unwrap().batch + 1;
-    assert_eq!(write(&*sink, next, vec![put("a", next, json!(next))]).await, Written::Done);
-    let found =
-        mariadb::sql(server.site(), "d", "SELECT value, keystead_version, keystead_batch FROM t").unwrap();
-    assert_eq!(found, format!("{next}|{next}|{next}"));
+    Some(Faulty {
+        server,
+        sink: sink_of,
+        sql: |site, text| mariadb::sql(site, "d", text).unwrap(),
+        pauses: true,
+    })
 }
 
-/// Writes batches while the server is killed. After an error the position says whether the batch was written.
+#[tokio::test]
+async fn lost_replies_and_a_slow_server_are_unknown_and_then_settled() {
+    let Some(target) = faulty().await else { return };
+    faults::lost_replies(target).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_in_the_middle_of_batches_lose_and_repeat_nothing() {
-    let Some(mut server) = found("mariadb", OwnServer::start(&MARIADB).await) else { return };
-    mariadb::sql(server.site(), "mysql", "CREATE DATABASE d").unwrap();
-    mariadb::sql(server.site(), "d", T).unwrap();
-    let sink = sink_of(server.site().port(), "?deadline=3s");
-    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let writing = {
-        let done = Arc::clone(&done);
-        tokio::spawn(async move {
-            let (mut next, mut errors) = (1, 0);
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                let rows = (0..200).map(|n| put(&format!("k{n:03}"), next, json!(next))).collect();
-                match sink.write(&batch(next, rows)).await {
-                    Ok(written) => {
-                        assert_eq!(written, Written::Done, "batch {next}");
-                        next += 1;
-                    }
-                    Err(error) => {
-                        assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
-                        errors += 1;
-                        let position = loop {
-                            match sink.position().await {
-                                Ok(position) => break position,
-                                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-                            }
-                        };
-                        let reached = position.map_or(0, |position| position.batch);
-                        assert!(reached == next || reached == next - 1, "{reached} of {next}");
-                        next = reached + 1;
-                    }
-                }
-            }
-            (next - 1, errors)
-        })
-    };
-    for round in 0..5 {
-        tokio::time::sleep(Duration::from_millis(300 + 37 * round)).await;
-        server.restart().await.unwrap();
-    }
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    done.store(true, std::sync::atomic::Ordering::Relaxed);
-    let (last, errors) = writing.await.unwrap();
-    assert!(errors > 0, "no kill met a batch");
-    let all = "SELECT count(*), min(value), max(value), min(keystead_version), max(keystead_batch) FROM t";
-    let found = mariadb::sql(server.site(), "d", all).unwrap();
-    assert_eq!(found, format!("200|{last}|{last}|{last}|{last}"));
+    let Some(target) = faulty().await else { return };
+    faults::kills(target).await;
 }
 
 #[tokio::test]

@@ -65,6 +65,7 @@ impl Target {
                 message.headers.get(name).map(|value| value.as_str().to_owned()).unwrap_or_default()
             };
             let payload = String::from_utf8_lossy(&message.payload).into_owned();
+            assert!(header("Keystead-Batch").parse::<u64>().is_ok(), "{subject}");
             rows.push(format!(
                 "{subject} {} {} {payload}",
                 header("Keystead-Operation"),
@@ -100,6 +101,13 @@ async fn rows_and_position_arrive_together() {
     resync.next.resync = Some(3);
     assert_eq!(sink.write(&resync).await.unwrap(), Written::Done, "a batch without rows");
     assert_eq!(target.sink("").position().await.unwrap(), Some(resync.next));
+    // Its end is in the stream, also for a process that has not begun it; and only once.
+    let other = target.sink("");
+    for number in [4, 5] {
+        assert_eq!(write(&*other, number, vec![put("c", number, json!(1))]).await, Written::Done);
+    }
+    let complete = r#"complete.s complete  {"firstBatch":3}"#;
+    assert_eq!(target.rows().await[3..], ["c put 4 1", complete, "c put 5 1"]);
 }
 
 #[tokio::test]

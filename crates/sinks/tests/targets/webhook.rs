@@ -117,8 +117,7 @@ async fn rows_are_signed_cloud_events() {
         write(&*sink, 1, vec![put("user:1", 3, value.clone()), delete("user:2")]).await,
         Written::Done
     );
-    assert_eq!(sink.position().await.unwrap(), Some(batch(1, vec![]).next));
-    assert_eq!(receiver.sink("").position().await.unwrap(), None, "another process begins anew");
+    assert_eq!(sink.position().await.unwrap(), None, "the caller keeps it");
     assert_eq!(sink.keys(None, None, 9).await.unwrap(), [""; 0]);
     assert_eq!(sink.differing(&[]).await.unwrap_err().code(), Code::Unsupported);
     let received = receiver.take();
@@ -133,6 +132,7 @@ async fn rows_are_signed_cloud_events() {
     assert_eq!((&one["subject"], &one["data"]), (&json!("user:1"), &value));
     assert_eq!(one["keysteadversion"], json!("3"));
     assert_eq!(one["sequence"], json!("00000000000000000001"));
+    assert_eq!(one["keysteadbatch"], json!("00000000000000000001"));
     assert!(two.get("data").is_none(), "{two}");
     // What the SDKs of others say about it.
     let python = find_binary("python", &["python"], "python3 -m venv target/peers");
@@ -203,6 +203,39 @@ async fn a_rejected_event_is_named() {
     // A server error rejects nothing, whatever it names.
     receiver.reply("500 Oops", "", &json!({"rejected": [ids[0]]}).to_string());
     assert_eq!(sink.write(&batch(1, rows())).await.unwrap_err().code(), Code::StoreUnavailable);
+}
+
+#[tokio::test]
+async fn the_end_of_a_resynchronisation_is_an_event() {
+    let receiver = Receiver::start().await;
+    let sink = receiver.sink("");
+    let resync = |number: u64, rows| {
+        let mut page = batch(number, rows);
+        page.next.resync = Some(2);
+        page
+    };
+    assert_eq!(write(&*sink, 1, vec![put("old", 1, json!(1))]).await, Written::Done);
+    assert_eq!(sink.write(&resync(2, vec![put("a", 1, json!(1))])).await.unwrap(), Written::Done);
+    assert_eq!(sink.write(&resync(3, Vec::new())).await.unwrap(), Written::Done);
+    assert_eq!(receiver.take().len(), 2, "not before the end");
+    // It is sent until it was accepted.
+    receiver.reply("500 Oops", "", "");
+    assert_eq!(sink.write(&batch(4, Vec::new())).await.unwrap_err().code(), Code::StoreUnavailable);
+    assert_eq!(write(&*sink, 4, Vec::new()).await, Written::Done);
+    let received = receiver.take();
+    assert_eq!(received.iter().map(|one| one.events().len()).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(received[0].ids(), received[1].ids());
+    let event = received[1].events().remove(0);
+    assert_eq!(event["type"], json!("dev.keystead.complete"));
+    assert_eq!(event["data"], json!({"firstBatch": "00000000000000000002"}));
+    assert_eq!(event["keysteadbatch"], json!("00000000000000000004"));
+    assert_eq!(write(&*sink, 5, Vec::new()).await, Written::Done);
+    assert_eq!(receiver.take().len(), 0, "once");
+    // Who does not want it rejects it, and that is not an error of any row.
+    assert_eq!(sink.write(&resync(6, Vec::new())).await.unwrap(), Written::Done);
+    receiver.reply("422 Unprocessable", "", &json!({"rejected": [event["id"]]}).to_string());
+    assert_eq!(write(&*sink, 7, Vec::new()).await, Written::Done);
+    assert_eq!(receiver.take().len(), 1);
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -53,10 +53,26 @@ struct Control {
     opened: AtomicU64,
     /// The first so many connections are held.
     held_before: AtomicU64,
+    /// The next reply with these bytes is lost.
+    lost_next: Mutex<Option<&'static [u8]>>,
     changed: tokio::sync::Notify,
 }
 
 impl Control {
+    fn lost_next(&self) -> MutexGuard<'_, Option<&'static [u8]>> {
+        self.lost_next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is the reply that is to be lost.
+    fn is_lost_next(&self, reply: &[u8]) -> bool {
+        let mut lost = self.lost_next();
+        let is_lost = lost.is_some_and(|bytes| reply.windows(bytes.len()).any(|part| part == bytes));
+        if is_lost {
+            *lost = None;
+        }
+        is_lost
+    }
+
     fn traffic(&self, connection: u64) -> Traffic {
         match connection < self.held_before.load(Ordering::SeqCst) {
             true => Traffic::Held,
@@ -110,6 +126,18 @@ impl Proxy {
         self.control.changed.notify_waiters();
     }
 
+    /// Cuts the connection of the next reply that has these bytes, and forwards everything else: what was asked is done, and nobody learns
+    /// of it.
+    pub fn lose_next(&self, bytes: &'static [u8]) {
+        *self.control.lost_next() = Some(bytes);
+    }
+
+    /// Whether that reply has not come yet.
+    #[must_use]
+    pub fn is_to_lose(&self) -> bool {
+        self.control.lost_next().is_some()
+    }
+
     /// How many connections were cut.
     #[must_use]
     pub fn cuts(&self) -> u64 {
@@ -150,7 +178,8 @@ async fn forward(
             }
             changed.await;
         }
-        if control.traffic(number) == lost {
+        let is_reply = lost == Traffic::RepliesLost;
+        if control.traffic(number) == lost || is_reply && control.is_lost_next(&bytes[..len]) {
             control.cuts.fetch_add(1, Ordering::SeqCst);
             return;
         }

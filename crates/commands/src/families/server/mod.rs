@@ -27,6 +27,9 @@ const ADMIN_NO_MULTI: Flags = and(ADMIN_FLAGS, NO_MULTI);
 /// Commands of clients in cluster mode.
 const CLUSTER_FLAGS: Flags = and(FAST, NO_REST);
 
+/// It waits in a connection of the server.
+const WAITSINK_FLAGS: Flags = and(and(BLOCKING, NO_SCRIPT), and(NO_REST, NO_MULTI));
+
 pub(crate) const TABLE: &[Spec] = &[
     Spec::within("acl", acl::TABLE).doc("", "A container for access control commands.", "6.0.0"),
     Spec::conn("asking", 1, CLUSTER_FLAGS, cluster::readonly).doc(
@@ -123,5 +126,10 @@ pub(crate) const TABLE: &[Spec] = &[
         "numlocal numreplicas timeout",
         "Returns whether the last write is on the local disk (1 at durability `fsync`) and on how many replicas it is: always 0.",
         "7.2.0",
+    ),
+    Spec::conn("waitsink", 3, WAITSINK_FLAGS, replication::waitsink).doc(
+        "sink timeout",
+        "Waits until the target of a sink has all writes before it: 1, or 0 after the timeout in milliseconds (0: the longest, a minute). Of Keystead.",
+        "0.1.0",
     ),
 ];

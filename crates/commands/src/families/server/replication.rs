@@ -2,6 +2,7 @@
 //! `REPLICAOF <host port | NO ONE>`, `SLAVEOF <host port | NO ONE>`
 //! `WAIT numreplicas timeout`
 //! `WAITAOF numlocal numreplicas timeout`
+//! `WAITSINK sink timeout`
 //!
 //! There are no replicas. A write is acknowledged only once it is durable, so at `fsync` the local disk has everything.
 
@@ -15,6 +16,7 @@ use crate::reply::Reply;
 const NO_REPLICATION: Fail = Fail::fixed("ERR replication is not supported: this server is always a master");
 const BAD_PORT: Fail = Fail::fixed("ERR Invalid master port");
 const NOT_0_OR_1: Fail = Fail::fixed("ERR value is out of range, value must between 0 and 1");
+const NO_SINKS: Fail = Fail::fixed("ERR WAITSINK needs a server with sinks");
 const NO_DISK: Fail =
     Fail::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
@@ -49,6 +51,12 @@ pub(super) fn waitaof(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
         return Err(NO_DISK);
     }
     Ok(Reply::Array(vec![Reply::yes(durability == "fsync"), Reply::Int(0)]))
+}
+
+/// A connection of a server with sinks waits instead.
+pub(super) fn waitsink(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+    blocking::timeout_ms(args.at(2))?;
+    Err(NO_SINKS)
 }
 
 #[cfg(test)]

@@ -30,6 +30,15 @@ impl<'a> Decoder<'a> {
         Decoder { skips_values: true, ..Decoder::new(bytes) }
     }
 
+    /// Each effect with the bytes that it takes, also those of a value that is skipped.
+    pub fn sized(mut self) -> impl Iterator<Item = Result<(Effect, usize)>> + use<'a> {
+        std::iter::from_fn(move || {
+            let before = self.rest.len();
+            let effect = self.next()?;
+            Some(effect.map(|effect| (effect, before - self.rest.len())))
+        })
+    }
+
     fn effect(&mut self) -> Result<Effect> {
         let tag = self.byte()?;
         let before = self.before.take();

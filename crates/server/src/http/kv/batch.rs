@@ -10,12 +10,14 @@ use super::super::idempotency;
 use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
+use super::super::sinks;
+use super::params::name::FLUSHED;
 use super::{params, shared};
 use crate::bounds::REST_RESPONSE_BYTES_MAX;
 
 pub(in super::super) async fn batch(context: &HttpContext, request: &HttpRequest) -> ApiResult {
     request.require_write()?;
-    Parameters::of(&request.head, &[])?;
+    let flushed = sinks::wait_of(&Parameters::of(&request.head, &[FLUSHED])?, FLUSHED)?;
     let operations = read(&request.body)?;
     shared::require_database(context, "changing several documents in one step")?;
     let idempotency_key = params::idempotency_key(request)?;
@@ -27,6 +29,7 @@ pub(in super::super) async fn batch(context: &HttpContext, request: &HttpRequest
     if operations.iter().any(|operation| engine.shard_of(&operation.key) != shard) {
         return Err(ApiError::bad("the keys of a batch must be on one shard: give them the same {tag}"));
     }
+    let names: Vec<_> = operations.iter().map(|operation| operation.key.clone()).collect();
     let idempotency_key =
         idempotency_key.zip(operations.first()).map(|(one, first)| context.with_slot(one, &first.key));
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keys, now| {
@@ -39,5 +42,6 @@ pub(in super::super) async fn batch(context: &HttpContext, request: &HttpRequest
         ran.or_else(ApiError::unless_broken).map(|stored| (stored, ()))
     });
     let (stored, ()) = ran.await?;
-    Ok(reply::stored(stored))
+    let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    Ok(sinks::with_receipt(context, &names, flushed, reply::stored(stored)).await)
 }

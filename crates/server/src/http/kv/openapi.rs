@@ -367,7 +367,7 @@ pub(in super::super) fn batch() -> OperationBuilder {
     let too_large = format!(
         "More than {BATCH_OPERATIONS_MAX} operations, or a key, a body or a response that is too large."
     );
-    finished(changing(operation))
+    finished(changing(known(operation, &[name::FLUSHED])))
         .response("200", part::json("The result of each.", part::named(RESULTS)))
         .response("404", part::json("There is no document to delete.", coded(&[code::NOT_FOUND])))
         .response("409", conflict())

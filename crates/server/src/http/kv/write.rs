@@ -65,5 +65,5 @@ async fn write(
         response.or_else(|miss| ApiError::from(miss).unless_broken()).map(|stored| (stored, ()))
     });
     let (stored, ()) = ran.await?;
-    Ok(sinks::with_receipt(context, &name, flushed, reply::stored(stored)).await)
+    Ok(sinks::with_receipt(context, &[&name], flushed, reply::stored(stored)).await)
 }

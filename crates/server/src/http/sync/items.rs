@@ -80,7 +80,9 @@ pub(super) fn read(body: &[u8], scope: Option<&Scope>) -> Result<Batch, ApiError
         )));
     }
     if items.len() > SYNC_ITEMS_MAX {
-        return Err(ApiError::bad(format!("a request has at most {SYNC_ITEMS_MAX} items")));
+        let why =
+            format!("a request has at most {SYNC_ITEMS_MAX} items: send the first ones, then the others");
+        return Err(ApiError::TooMany(why));
     }
     let mut entries: Vec<Entry> = Vec::with_capacity(items.len());
     for (n, item) in items.into_iter().enumerate() {
@@ -264,7 +266,6 @@ mod tests {
             "",
             "[]",
             "{}",
-            &many,
             r#"{"client":"c","items":[1]}"#,
             r#"{"client":"c","items":[{}]}"#,
             r#"{"client":"c","items":[{"id":0}]}"#,
@@ -276,6 +277,7 @@ mod tests {
         ] {
             assert!(matches!(read(body.as_bytes(), None), Err(ApiError::Bad(_))), "{body}");
         }
+        assert!(matches!(read(many.as_bytes(), None), Err(ApiError::TooMany(_))));
         assert!(read(br#"{"client":"c","items":[]}"#, None).is_ok());
     }
 }

@@ -153,7 +153,10 @@ pub(in super::super) fn push() -> OperationBuilder {
             [(part::JSON, part::content_like(part::named(PUSH), example))],
         )))
         .response("200", part::json("What became of each of them.", results))
-        .response("400", bad())
+        .response(
+            "400",
+            error_response("The request is invalid.", &[Code::BadRequest.as_str(), code::TOO_MANY_ITEMS]),
+        )
         .response("403", forbidden())
         .response("501", kv::openapi::unsupported());
     part::with(operation, &store_failures())

@@ -54,7 +54,7 @@ fn every(name: &str) -> Option<Merge> {
 const ANY: [&str; 2] = ["function|list", "function|dump"];
 
 /// Commands that concern one node, and no key says which.
-const NOWHERE: [&str; 36] = [
+const NOWHERE: [&str; 37] = [
     "acl|log",
     "bgrewriteaof",
     "bgsave",
@@ -90,6 +90,7 @@ const NOWHERE: [&str; 36] = [
     "swapdb",
     "wait",
     "waitaof",
+    "waitsink",
     "json.debug",
 ];
 
