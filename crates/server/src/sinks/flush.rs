@@ -127,8 +127,9 @@ impl Follower {
                 }
             }
         }
-        self.landed(batch.next)?;
+        // Counted before whoever waits for it goes on.
         self.shared.landed(batch.rows.len(), took.elapsed());
+        self.landed(batch.next)?;
         // What was in quarantine and was taken now.
         self.shared.quarantine().remove(&keys)?;
         Ok(())

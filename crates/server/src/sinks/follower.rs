@@ -6,7 +6,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use keystead_core::{Clock, Code, Error, Result, Revision, ShardId, Stopwatch, SystemClock};
 use keystead_engine::{Engine, Feed};

@@ -181,6 +181,9 @@ async fn kill_only(
     rounds: u64,
 ) -> (Rows, Rows) {
     create(postgres);
+    // Most of the time there is a batch under way, between its position and its end.
+    postgres.sql("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.03); RETURN NULL; END'");
+    postgres.sql("CREATE TRIGGER slow BEFORE INSERT ON t FOR EACH STATEMENT EXECUTE FUNCTION slow()");
     let more = "flushEvery = \"5ms\"\nflushRows = 20\ngrace = \"1ms\"";
     let mut fixture = Fixture::start(postgres, more, &["--shards", "1", "--durability", "commit"]);
     // The position is there, and no resynchronisation is interrupted.
@@ -206,7 +209,7 @@ async fn a_position_outside_of_the_transaction_is_caught_by_kills() {
     println!("KEYSTEAD_SEED={seed}");
     let (known, found) = kill_only(&postgres, seed, |_| (), 5).await;
     assert_eq!(found, known);
-    postgres.sql("DROP TABLE t, log, keystead_sinks; DROP FUNCTION note");
+    postgres.sql("DROP TABLE t, log, keystead_sinks; DROP FUNCTION note, slow");
     let (known, found) = kill_only(&postgres, seed, set_position_outside, ROUNDS_OF_BROKEN).await;
     let missing = known.iter().filter(|row| !found.contains(row)).count();
     println!("{missing} of {} rows are missing or old", known.len());
