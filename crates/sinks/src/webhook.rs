@@ -232,10 +232,10 @@ impl Webhook {
         if status.is_redirection() {
             return unavailable("redirects are not followed: write the URL that it redirects to".to_owned());
         }
-        if status.is_client_error() {
-            if let Some(rejected) = rejected(response.body(), events) {
-                return Ok(Reply::Rejected(rejected));
-            }
+        if status.is_client_error()
+            && let Some(rejected) = rejected(response.body(), events)
+        {
+            return Ok(Reply::Rejected(rejected));
         }
         unavailable(match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "check the secret on both sides".to_owned(),
