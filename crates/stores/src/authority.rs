@@ -1,8 +1,7 @@
 //! The parts of a server's URL: a login, addresses and a path. Pure.
 
-use keystead_core::{Result, parse_duration_ms};
+use keystead_core::Result;
 
-use crate::bounds::DEADLINE_MS;
 use crate::net::Address;
 use crate::url::Url;
 
@@ -40,11 +39,6 @@ impl Authority {
             path: decoded(url, path)?.unwrap_or_default(),
         })
     }
-}
-
-/// The deadline of a call, in milliseconds.
-pub(crate) fn deadline_ms(url: &Url<'_>) -> Result<u64> {
-    url.take::<String>("deadline")?.map_or(Ok(DEADLINE_MS), |text| parse_duration_ms(&text))
 }
 
 /// The text of a percent-encoded part; `None` if it is empty.

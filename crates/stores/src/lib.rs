@@ -15,7 +15,6 @@
     feature = "denokv",
     feature = "nats",
     feature = "etcd",
-    feature = "sqlite-file",
     feature = "cloudflare",
     feature = "tls"
 ))]

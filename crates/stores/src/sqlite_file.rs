@@ -15,11 +15,11 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, Transactio
 
 use super::Scheme;
 use super::url::Url;
-use crate::authority::deadline_ms;
 use crate::bounds::{DEADLINE_PARTS, SQLITE_FILE_SWEEP_ROWS_MAX};
 use crate::cas::{Backend, CasStore, Reading, Stored, Swap, Swapped, VersionToken};
 use crate::copied::copy;
 use crate::gather::{Carrier, Gather};
+use crate::url::deadline_ms;
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "sqlite-file",

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, parse_duration_ms};
+
+use crate::bounds::DEADLINE_MS;
 
 /// A URL without its scheme. A store takes the parameters that it knows, and then rejects the others.
 pub struct Url<'a> {
@@ -80,4 +82,10 @@ impl<'a> Url<'a> {
 
 fn invalid(message: String) -> Error {
     Error::new(Code::ConfigInvalid, message)
+}
+
+/// The deadline of a call, in milliseconds.
+#[allow(dead_code, reason = "a store in the process has none")]
+pub(crate) fn deadline_ms(url: &Url<'_>) -> Result<u64> {
+    url.take::<String>("deadline")?.map_or(Ok(DEADLINE_MS), |text| parse_duration_ms(&text))
 }

@@ -20,7 +20,7 @@ use keystead_core::{Capabilities, Clock, Code, Error, Key, Result, Store};
 
 use super::Scheme;
 use super::url::Url;
-use crate::authority::{Authority, deadline_ms};
+use crate::authority::Authority;
 use crate::bounds::{
     CLOUDFLARE_KEY_BYTES_MAX, CLOUDFLARE_NAME_BYTES_MAX, CLOUDFLARE_STATE_BYTES_MAX, DEADLINE_PARTS,
     WORKERS_KV_KEY_BYTES_MAX,
@@ -29,6 +29,7 @@ use crate::cas::{Backend, CasStore, Reading, Stored, Swap, Swapped, VersionToken
 use crate::gather::Gather;
 use crate::http::Http;
 use crate::net;
+use crate::url::deadline_ms;
 use wire::{Call, Reply, Wire};
 
 /// Where the records are.

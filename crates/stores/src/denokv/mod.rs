@@ -22,7 +22,7 @@ use tokio::time::sleep;
 
 use super::Scheme;
 use super::url::Url;
-use crate::authority::{Authority, deadline_ms};
+use crate::authority::Authority;
 use crate::bounds::{
     DEADLINE_PARTS, DENOKV_KEY_BYTES_MAX, DENOKV_REPLY_CHARS_MAX, DENOKV_VALUE_BYTES_MAX, HEADER_BYTES_MAX,
     RECLAIM_MS_MAX,
@@ -30,6 +30,7 @@ use crate::bounds::{
 use crate::cas::{Backend, CasStore, Reading, Stored, Swap, Swapped, VersionToken};
 use crate::http::{CallError, Failure, Http};
 use crate::net;
+use crate::url::deadline_ms;
 use metadata::{Database, Origin, bearer};
 use proto::WriteOutput;
 

@@ -26,7 +26,7 @@ use serde_json::json;
 
 use super::Scheme;
 use super::url::Url;
-use crate::authority::{deadline_ms, decoded};
+use crate::authority::decoded;
 use crate::bounds::{
     DEADLINE_PARTS, DYNAMODB_ATTRIBUTES_BYTES_MAX, DYNAMODB_CLOCK_SKEW_MS_MAX, DYNAMODB_ITEM_BYTES_MAX,
     DYNAMODB_KEY_BYTES_MAX, DYNAMODB_TABLE_BYTES, HEADER_BYTES_MAX, RECLAIM_MS_MAX,
@@ -34,6 +34,7 @@ use crate::bounds::{
 use crate::cas::{Backend, CasStore, Reading, Swap, Swapped, VersionToken};
 use crate::http::Http;
 use crate::net::{self, Address};
+use crate::url::deadline_ms;
 use sign::Credentials;
 use table::{KEY, RECLAIM_AT, RECORD, VERSION};
 use wire::{Failed, Item, Wire};

@@ -16,12 +16,13 @@ use serde_json::json;
 
 use super::Scheme;
 use super::url::Url;
-use crate::authority::{Authority, deadline_ms};
+use crate::authority::Authority;
 use crate::bounds::{DEADLINE_PARTS, RECLAIM_MS_MAX};
 use crate::cas::{Backend, CasStore, Reading, Swap, Swapped};
 use crate::gather::Gather;
 use crate::http::Http;
 use crate::net;
+use crate::url::deadline_ms;
 use lease::Leases;
 use swaps::{KeySwap, Swaps};
 use wire::{Login, Range, Wire, base64};

@@ -21,12 +21,12 @@ use tokio::sync::OnceCell;
 
 use super::Scheme;
 use super::url::Url;
-use crate::authority::deadline_ms;
 use crate::bounds::{
     DEADLINE_PARTS, HEADER_BYTES_MAX, NATS_BUCKET_BYTES_MAX, NATS_KEY_BYTES_MAX, NATS_MESSAGE_BYTES_MAX,
     RECLAIM_MS_MAX,
 };
 use crate::cas::{Backend, CasStore, Reading, Stored, Swap, Swapped, VersionToken};
+use crate::url::deadline_ms;
 use connect::{Target, losing, push_encoded, stream_error, unavailable};
 
 pub(super) const SCHEME: Scheme = Scheme {

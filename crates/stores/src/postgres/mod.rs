@@ -33,9 +33,9 @@ use keystead_core::{Clock, Result, Store};
 
 use super::Scheme;
 use super::url::Url;
-use crate::authority::deadline_ms;
 use crate::bounds::{DEADLINE_PARTS, POSTGRES_CONNECTIONS_MAX};
 use crate::cas::CasStore;
+use crate::url::deadline_ms;
 use backend::{PostgresBackend, RowStore};
 use connect::Target;
 use jobs::Jobs;

@@ -25,9 +25,9 @@ use super::cluster::Cluster;
 use super::failure::Failure;
 use super::node::{Exclusive, Node, NodeBounds};
 use super::target;
-use crate::authority::deadline_ms;
 use crate::bounds::DEADLINE_MS_RANGE;
 use crate::url::Url;
+use crate::url::deadline_ms;
 pub use subscription::{Published, Subscribed, Subscription};
 pub use transaction::Ran;
 
