@@ -12,7 +12,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     params_max: 6,
     rows_max: 9,
     bytes: 1_000,
-    place: |number, column| format!("${number}::{}", column.type_name),
+    parameter: |number, column| format!("${number}::{}", column.type_name),
     same: |one, other, _| format!("{one} IS NOT DISTINCT FROM {other}"),
     types: Types { key: "text", text: "text", json: "jsonb", integer: "bigint", bool: "boolean" },
     yes: "TRUE",
@@ -83,7 +83,7 @@ fn a_large_row_is_alone_in_its_statement() {
 #[test]
 fn mysql_assigns_the_guard_last() {
     let dialect =
-        Dialect { quote: '`', grammar: Grammar::Duplicate, place: |_, _| "?".to_owned(), ..DIALECT };
+        Dialect { quote: '`', grammar: Grammar::Duplicate, parameter: |_, _| "?".to_owned(), ..DIALECT };
     let table = table(Deletes::Delete);
     let part = row("k2", put(1, Some(vec!["b".to_owned()])));
     let sorted = prepare(&layout(), &table, [row("k1", put(1, None)), part].iter().enumerate());

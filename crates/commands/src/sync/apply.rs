@@ -149,7 +149,7 @@ impl Request {
         }
         let mut found = match find(keys, &mutation.key, self.now) {
             Ok(found) => found,
-            Err(settled) => return Ok(new(*settled, None)),
+            Err(settled) => return Ok(new(settled, None)),
         };
         self.bytes += found.text().map_or(0, <[u8]>::len);
         let version = found.version();
@@ -277,7 +277,7 @@ fn too_large(flaw: &Flaw) -> Settled {
 }
 
 /// The document and its stamps; what becomes of the mutation if they cannot be read.
-fn find(keys: &mut Keyspace, name: &[u8], now: Millis) -> Result<Found, Box<Settled>> {
+fn find(keys: &mut Keyspace, name: &[u8], now: Millis) -> Result<Found, Settled> {
     let document = documents::get(keys, name, now).map_err(|miss| match miss {
         Miss::WrongType(_) => {
             Settled::rejected(Code::WrongType.as_str(), "the key holds a value that is not a document")
@@ -285,7 +285,7 @@ fn find(keys: &mut Keyspace, name: &[u8], now: Millis) -> Result<Found, Box<Sett
         Miss::Failed(error) => failed(&error),
     })?;
     if document.as_ref().is_some_and(|document| document.text.len() > SYNC_DOCUMENT_BYTES_MAX) {
-        return Err(too_large(&Flaw::TooLong).into());
+        return Err(too_large(&Flaw::TooLong));
     }
     let tree = document.as_ref().map(|document| document::parse(&document.text)).transpose();
     let tree = tree.map_err(|flaw| too_large(&flaw))?;

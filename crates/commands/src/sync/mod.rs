@@ -183,14 +183,14 @@ pub struct Settled {
     pub lost: Vec<String>,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Reason>,
+    pub error: Option<Box<Reason>>,
 }
 
 impl Settled {
     /// Without a change, for a reason.
     #[must_use]
     pub fn because(status: Status, code: &str, message: impl Into<String>) -> Settled {
-        let error = Some(Reason { code: code.to_owned(), message: message.into(), last_id: None });
+        let error = Some(Box::new(Reason { code: code.to_owned(), message: message.into(), last_id: None }));
         Settled { status, version: None, ts: None, clamped: false, lost: Vec::new(), error }
     }
 
@@ -203,7 +203,7 @@ impl Settled {
     /// Rejected because its id was passed already.
     #[must_use]
     pub fn passed(code: &str, message: String, last_id: u64) -> Settled {
-        let error = Some(Reason { code: code.to_owned(), message, last_id: Some(last_id) });
+        let error = Some(Box::new(Reason { code: code.to_owned(), message, last_id: Some(last_id) }));
         Settled { error, ..Settled::rejected(code, "") }
     }
 

@@ -19,10 +19,10 @@ use crate::cluster::{Addresses, Record};
 use crate::failure::failure;
 
 /// Adds a node, waits until it answers, and gives it its share. One that is in the table already may get another weight.
-pub(super) fn add(operator: &Operator<'_>, node: Node, weight: Option<u16>) -> Result<ExitCode> {
+pub(super) fn add(operator: &Operator<'_>, node: &Node, weight: Option<u16>) -> Result<ExitCode> {
     with_record(operator.url, async |record| {
         let table = read(record).await?;
-        let known = table.node(&node.id).filter(|known| Addresses::of(known) == Addresses::of(&node));
+        let known = table.node(&node.id).filter(|known| Addresses::of(known) == Addresses::of(node));
         let edit = match (known, weight) {
             (None, weight) => Some(Edit::Add(Node { weight: weight.unwrap_or(node.weight), ..node.clone() })),
             (Some(known), Some(weight)) if known.weight != weight => {
@@ -44,7 +44,7 @@ pub(super) fn add(operator: &Operator<'_>, node: Node, weight: Option<u16>) -> R
         if let Some(edit) = edit {
             change(record, edit).await?;
         }
-        until_it_answers(operator, &read(record).await?, &node).await?;
+        until_it_answers(operator, &read(record).await?, node).await?;
         Moving::new(operator, record).await?.run().await
     })
 }

@@ -176,7 +176,7 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
         ("add", Some(node)) => {
             let weight = matches.get_one::<String>(WEIGHT).map(|text| weight(text)).transpose()?;
-            change::add(&operator, init::node(&node)?, weight)
+            change::add(&operator, &init::node(&node)?, weight)
         }
         ("remove", Some(node)) => change::remove(&operator, &node),
         ("release", Some(node)) => change::release(&operator, &node),

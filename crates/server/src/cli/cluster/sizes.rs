@@ -18,7 +18,7 @@ use crate::settings::size::show_bytes;
 pub(super) struct Size {
     pub(super) keys: u64,
     /// Bytes without values: what must fit into the memory of a target that evicts values.
-    entries: u64,
+    pub(super) entries: u64,
     /// All that is in memory.
     pub(super) bytes: u64,
 }

@@ -202,7 +202,7 @@ async fn serve(
                 Ok(()) => is_stale = true,
                 Err(_) => return "the router stops".to_owned(),
             },
-            Some(()) = async { Some(again.as_mut()?.await) }, if again.is_some() => (is_stale, again) = (true, None),
+            () = pause_of(&mut again), if again.is_some() => (is_stale, again) = (true, None),
             read = stream.read_buf(&mut buffer) => match read {
                 Ok(0) => return "it closed the connection".to_owned(),
                 Err(error) => return error.to_string(),
@@ -289,6 +289,14 @@ impl OnNode {
         }
         self.pending.pop_front();
         Ok(Replied::ToRequest)
+    }
+}
+
+/// Ends with the pause; without one, never.
+async fn pause_of(pause: &mut Option<Pin<Box<Sleep>>>) {
+    match pause {
+        Some(pause) => pause.as_mut().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -71,12 +71,12 @@ impl State {
                 let why = format!("{} ended the stream with {}", node.shown(), status.as_u16());
                 return Err(io::Error::other(why));
             }
-            News::Block(block) => self.write_block(name, block, out),
+            News::Block(block) => self.write_block(name, &block, out),
         }
         Ok(())
     }
 
-    fn write_block(&mut self, node: &str, block: Block, out: &mut Vec<u8>) {
+    fn write_block(&mut self, node: &str, block: &Block, out: &mut Vec<u8>) {
         match self.what {
             // The router confirms subscriptions itself, one time.
             What::Messages if is_confirmation(&block.lines) => return,
