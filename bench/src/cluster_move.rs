@@ -7,12 +7,12 @@ use std::ffi::OsString;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use keystead_testkit::cluster_writers::{Options, Window, Writers};
+use keystead_testkit::cluster_writers::{Options, Way, Window, Writers};
 use keystead_testkit::servers::free_ports;
 use redis::{Client, Connection, Value};
 
 /// Keys besides those that are written, each of 100 bytes.
-const KEYS: usize = 200_000;
+pub(crate) const KEYS: usize = 200_000;
 
 /// Slots that move, as many as the fourth node's share.
 const SLOTS: usize = 4096;
@@ -47,7 +47,8 @@ struct Row {
 pub(crate) fn run() {
     let valkey = std::env::var_os("KEYSTEAD_VALKEY").unwrap_or_else(|| "valkey-server".into());
     let rows = [
-        keystead(),
+        keystead("Keystead, its nodes", false),
+        keystead("Keystead, through a router", true),
         others("Valkey, CLUSTER MIGRATESLOTS", &valkey, migrate_slots),
         others("Redis, redis-cli --cluster reshard", &"redis-server".into(), reshard),
     ];
@@ -101,22 +102,15 @@ fn text(line: &str) -> Vec<String> {
 }
 
 /// Writes the keys, measures before and during the move, and checks that every write is there.
-fn measure(name: &'static str, ports: &[u16], run_move: impl FnOnce() -> Option<()>) -> Option<Row> {
-    let mut fill = redis::cluster::ClusterClient::new(
-        ports[..3].iter().map(|port| format!("redis://127.0.0.1:{port}")).collect::<Vec<_>>(),
-    )
-    .ok()?
-    .get_connection()
-    .ok()?;
-    let value = "v".repeat(100);
-    for chunk in (0..KEYS).collect::<Vec<_>>().chunks(1000) {
-        let mut pipe = redis::cluster::cluster_pipe();
-        for n in chunk {
-            pipe.cmd("SET").arg(format!("fill:{n}")).arg(&value).ignore();
-        }
-        pipe.query::<()>(&mut fill).ok()?;
-    }
-    let options = Options { ports: ports[..3].to_vec(), clients: 2, keys: 2000, pipeline: 32, swaps: false };
+fn measure(
+    name: &'static str,
+    ports: &[u16],
+    way: Way,
+    run_move: impl FnOnce() -> Option<()>,
+) -> Option<Row> {
+    fill(ports)?;
+    let options =
+        Options { way, clients: 2, keys: 2000, pipeline: 32, per_slot: 1, swaps: false, pace: None };
     let mut writers = Writers::start(options);
     std::thread::sleep(Duration::from_secs(1));
     let _ = writers.mark();
@@ -138,51 +132,117 @@ fn measure(name: &'static str, ports: &[u16], run_move: impl FnOnce() -> Option<
     Some(Row { name, took, keys, before, during })
 }
 
-fn keystead() -> Option<Row> {
-    let (dir, ports) = (tempfile::tempdir().ok()?, free_ports(9).ok()?);
-    let (binary, root) = (crate::keystead::binary(), dir.path().to_owned());
-    let table = format!("redis://127.0.0.1:{}", ports[8]);
-    let addresses = |n: usize| format!("redis://127.0.0.1:{},http://127.0.0.1:{}", ports[n], ports[4 + n]);
-    let start = |arguments: &[String]| {
-        let mut command = Command::new(&binary);
-        command.args(arguments).env("KEYSTEAD_CLUSTER", &table).current_dir(&root);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
-    };
-    let run = |arguments: &[String]| start(arguments)?.wait().ok()?.success().then_some(());
-    let store = Command::new(&binary)
-        .args(["--durability", "commit", "--data", "table", "--http", "off", "--resp"])
-        .arg(format!("127.0.0.1:{}", ports[8]))
-        .current_dir(&root)
-        .stdout(Stdio::null())
-        .spawn()
-        .ok()?;
-    let mut children = vec![store];
-    connect(ports[8])?;
-    let init = ["a", "b", "c"].iter().enumerate().map(|(n, id)| format!("--node={id}={}", addresses(n)));
-    run(&text("cluster init --name bench").into_iter().chain(init).collect::<Vec<_>>())?;
-    let node = |n: usize, id: &str| {
-        let (resp, http) = (ports[n], ports[4 + n]);
-        start(&text(&format!(
-            "--durability commit --data {id} --node-id {id} --resp 127.0.0.1:{resp} --http 127.0.0.1:{http} --advertise {}",
-            addresses(n)
-        )))
-    };
-    for (n, id) in ["a", "b", "c"].iter().enumerate() {
-        children.push(node(n, id)?);
-        connect(ports[n])?;
+/// Writes the keys that nobody changes, through the first three nodes.
+pub(crate) fn fill(ports: &[u16]) -> Option<()> {
+    let mut fill = redis::cluster::ClusterClient::new(
+        ports[..3].iter().map(|port| format!("redis://127.0.0.1:{port}")).collect::<Vec<_>>(),
+    )
+    .ok()?
+    .get_connection()
+    .ok()?;
+    let value = "v".repeat(100);
+    for chunk in (0..KEYS).collect::<Vec<_>>().chunks(1000) {
+        let mut pipe = redis::cluster::cluster_pipe();
+        for n in chunk {
+            pipe.cmd("SET").arg(format!("fill:{n}")).arg(&value).ignore();
+        }
+        pipe.query::<()>(&mut fill).ok()?;
     }
-    // In the table, without slots, as the fourth node of the others.
-    let mut adding = start(&text(&format!("cluster add d={}", addresses(3))))?;
-    let is_there = || run(&text("cluster status")).is_none();
-    while !is_there() {
-        std::thread::sleep(Duration::from_millis(20));
+    Some(())
+}
+
+/// Three nodes of Keystead with all slots, a fourth that is in the table without any, and the store of the table.
+pub(crate) struct Cluster {
+    servers: Servers,
+    table: String,
+}
+
+impl Cluster {
+    pub(crate) fn start() -> Option<Cluster> {
+        let (dir, ports) = (tempfile::tempdir().ok()?, free_ports(9).ok()?);
+        let table = format!("redis://127.0.0.1:{}", ports[8]);
+        let addresses =
+            |n: usize| format!("redis://127.0.0.1:{},http://127.0.0.1:{}", ports[n], ports[4 + n]);
+        let servers = Servers { children: Vec::new(), ports: ports[..4].to_vec(), _dir: dir };
+        let mut cluster = Cluster { servers, table };
+        let store = format!("--durability commit --data table --http off --resp 127.0.0.1:{}", ports[8]);
+        cluster.add(&store)?;
+        connect(ports[8])?;
+        let init: Vec<String> = ["a", "b", "c"]
+            .iter()
+            .enumerate()
+            .map(|(n, id)| format!("--node={id}={}", addresses(n)))
+            .collect();
+        cluster.run(&format!("cluster init --name bench {}", init.join(" ")))?;
+        let node = |n: usize, id: &str| {
+            let (resp, http) = (ports[n], ports[4 + n]);
+            format!(
+                "--durability commit --data {id} --node-id {id} --resp 127.0.0.1:{resp} --http 127.0.0.1:{http} --advertise {}",
+                addresses(n)
+            )
+        };
+        for (n, id) in ["a", "b", "c"].iter().enumerate() {
+            cluster.add(&node(n, id))?;
+            connect(ports[n])?;
+        }
+        // In the table, without slots, as the fourth node of the others.
+        let mut adding = cluster.begin(&format!("cluster add d={}", addresses(3)))?;
+        while cluster.run("cluster status").is_some() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        adding.kill().ok()?;
+        adding.wait().ok()?;
+        cluster.add(&node(3, "d"))?;
+        connect(ports[3])?;
+        Some(cluster)
     }
-    adding.kill().ok()?;
-    adding.wait().ok()?;
-    children.push(node(3, "d")?);
-    connect(ports[3])?;
-    let servers = Servers { children, ports: ports[..4].to_vec(), _dir: dir };
-    measure("Keystead, keystead cluster rebalance", &servers.ports, || run(&text("cluster rebalance")))
+
+    /// Starts a router. Returns its RESP port.
+    pub(crate) fn router(&mut self) -> Option<u16> {
+        let ports = free_ports(2).ok()?;
+        self.add(&format!("router --resp 127.0.0.1:{} --http 127.0.0.1:{}", ports[0], ports[1]))?;
+        connect(ports[0])?;
+        Some(ports[0])
+    }
+
+    /// The RESP ports of the nodes.
+    pub(crate) fn ports(&self) -> &[u16] {
+        &self.servers.ports
+    }
+
+    fn begin(&self, line: &str) -> Option<Child> {
+        Command::new(crate::keystead::binary())
+            .args(line.split(' '))
+            .env("KEYSTEAD_CLUSTER", &self.table)
+            .env_remove("KEYSTEAD_VALKEY")
+            .env_remove("KEYSTEAD_RATE")
+            .current_dir(self.servers._dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()
+    }
+
+    /// Starts a server, which ends with this value.
+    fn add(&mut self, line: &str) -> Option<()> {
+        let child = self.begin(line)?;
+        self.servers.children.push(child);
+        Some(())
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, line: &str) -> Option<()> {
+        self.begin(line)?.wait().ok()?.success().then_some(())
+    }
+}
+
+fn keystead(name: &'static str, is_through_router: bool) -> Option<Row> {
+    let mut cluster = Cluster::start()?;
+    let way = match is_through_router {
+        true => Way::Router(cluster.router()?),
+        false => Way::Nodes(cluster.ports()[..3].to_vec()),
+    };
+    measure(name, cluster.ports(), way, || cluster.run("cluster rebalance"))
 }
 
 /// Servers with Redis's cluster protocol: three masters with all slots, and a fourth without any.
@@ -232,7 +292,8 @@ fn others(
             std::thread::sleep(Duration::from_millis(100));
         }
     }
-    measure(name, &ports, || run_move(&ports, &ids))
+    let way = Way::Nodes(ports[..3].to_vec());
+    measure(name, &ports, way, || run_move(&ports, &ids))
 }
 
 /// Ports whose cluster bus, 10,000 above, exists.

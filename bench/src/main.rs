@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 mod cluster;
+mod cluster_load;
 mod cluster_move;
 mod codec;
 mod cpu;
@@ -74,6 +75,12 @@ const BENCHES: &[Bench] = &[
         "a quarter of the slots moves while clients write, compared with Valkey's atomic slot migration and Redis's resharding",
         &["redis-server", "redis-cli"],
         cluster_move::run,
+    ),
+    (
+        "cluster-load",
+        "nodes join and leave under a fixed rate of writes, through the nodes and through a router",
+        &[],
+        cluster_load::run,
     ),
     (
         "resp",

@@ -1,8 +1,9 @@
-//! Clients of a Redis Cluster that write as fast as it answers, with pipelines, and know what must be there afterwards. Touches sockets of this
-//! machine.
+//! Clients of a Redis Cluster, or of a router in front of one, that write with pipelines and know what must be there afterwards. Touches
+//! sockets of this machine.
 //!
 //! Each key belongs to one client, so that the reply to every write is known: `INCR`, and, where the server has it, `SET ... IFEQ` as a
-//! compare-and-set. Redirections are followed; every other error is counted by its first word, and the write is sent again.
+//! compare-and-set. Redirections are followed, unless a router must do that; every other error is counted by its first word, and the write
+//! is sent again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -20,19 +21,44 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a client waits before it sends again what was rejected.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// Who answers the clients.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// Nodes on this machine, any of the cluster, at these ports. Clients follow their redirections.
+    Nodes(Vec<u16>),
+    /// A router at this port. A redirection is an error.
+    Router(u16),
+}
+
 /// Who writes what.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Ports of nodes on this machine: any of the cluster.
-    pub ports: Vec<u16>,
+    /// Who answers.
+    pub way: Way,
     /// Clients, each with a thread.
     pub clients: usize,
     /// Keys of each client.
     pub keys: usize,
     /// Writes that a client sends before it reads their replies.
     pub pipeline: usize,
+    /// Keys that share a slot, one behind the other.
+    pub per_slot: usize,
     /// Whether every second key is changed by compare-and-set.
     pub swaps: bool,
+    /// Pipelines a second of each client. The time of one counts from when it was due, so that a pause of the servers delays all that
+    /// were due meanwhile. `None`: the next one follows the last reply.
+    pub pace: Option<f64>,
+}
+
+impl Options {
+    /// The name of a key. All keys of a client are written in their order, again and again.
+    #[must_use]
+    pub fn name(&self, client: usize, n: usize) -> String {
+        match self.per_slot {
+            0 | 1 => format!("w:{client}:{n}"),
+            many => format!("w:{{{client}:{}}}:{n}", n / many),
+        }
+    }
 }
 
 /// What clients have seen since the last mark.
@@ -48,6 +74,8 @@ pub struct Window {
     pub wrong: Vec<String>,
     /// How long each pipeline took, in microseconds.
     latencies_us: Vec<u32>,
+    /// Writes that were acknowledged in each second of it. The last one may be a part of a second.
+    pub by_second: Vec<u64>,
     /// How long the window was.
     pub lasted: Duration,
 }
@@ -68,7 +96,19 @@ impl Window {
         self.writes as f64 / self.lasted.as_secs_f64().max(1e-9)
     }
 
-    fn add(&mut self, other: Window) {
+    /// Whole seconds in which no write was acknowledged.
+    #[must_use]
+    pub fn idle_seconds(&self) -> usize {
+        let whole = self.lasted.as_secs() as usize;
+        (0..whole).filter(|second| self.by_second.get(*second).is_none_or(|writes| *writes == 0)).count()
+    }
+
+    /// Adds what a client has seen up to this second of the window.
+    fn add(&mut self, other: Window, second: usize) {
+        if self.by_second.len() <= second {
+            self.by_second.resize(second + 1, 0);
+        }
+        self.by_second[second] += other.writes;
         self.writes += other.writes;
         self.redirections += other.redirections;
         for (word, count) in other.errors {
@@ -83,14 +123,22 @@ impl Window {
 pub struct Writers {
     shared: Arc<Shared>,
     clients: Vec<JoinHandle<io::Result<Vec<u64>>>>,
-    marked: Stopwatch,
     options: Options,
 }
 
 struct Shared {
     stop: AtomicBool,
-    window: Mutex<Window>,
+    /// Since when, and what was seen since then.
+    window: Mutex<(Stopwatch, Window)>,
     failed: AtomicUsize,
+}
+
+impl Shared {
+    fn add(&self, seen: Window) {
+        let mut now = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let second = now.0.elapsed().as_secs() as usize;
+        now.1.add(seen, second);
+    }
 }
 
 impl Writers {
@@ -99,7 +147,7 @@ impl Writers {
     pub fn start(options: Options) -> Writers {
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
-            window: Mutex::default(),
+            window: Mutex::new((Stopwatch::start(), Window::default())),
             failed: AtomicUsize::new(0),
         });
         let clients = (0..options.clients)
@@ -115,16 +163,15 @@ impl Writers {
                 })
             })
             .collect();
-        Writers { shared, clients, marked: Stopwatch::start(), options }
+        Writers { shared, clients, options }
     }
 
     /// What happened since the last mark. The next window begins.
     #[must_use]
     pub fn mark(&mut self) -> Window {
-        let mut window = self.shared.window.lock().unwrap_or_else(PoisonError::into_inner);
-        let lasted = self.marked.elapsed();
-        self.marked = Stopwatch::start();
-        Window { lasted, ..std::mem::take(&mut *window) }
+        let mut now = self.shared.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, window) = std::mem::replace(&mut *now, (Stopwatch::start(), Window::default()));
+        Window { lasted: since.elapsed(), ..window }
     }
 
     /// Whether clients have lost a connection.
@@ -146,7 +193,7 @@ impl Writers {
             let mut reader = Client::new(number, self.options.clone());
             for (n, value) in values.iter().enumerate().filter(|(_, value)| **value > 0) {
                 count += 1;
-                let (key, expected) = (name(number, n), value.to_string());
+                let (key, expected) = (self.options.name(number, n), value.to_string());
                 let found = reader.ask(&key, &["GET", &key])?;
                 if found != expected {
                     return Err(io::Error::other(format!(
@@ -157,10 +204,6 @@ impl Writers {
         }
         Ok(count)
     }
-}
-
-fn name(client: usize, n: usize) -> String {
-    format!("w:{client}:{n}")
 }
 
 struct Client {
@@ -179,16 +222,25 @@ impl Client {
     }
 
     fn run(&mut self, shared: &Shared) -> io::Result<()> {
-        let mut next = 0;
+        let (mut next, mut sent, since) = (0, 0u32, Stopwatch::start());
         while !shared.stop.load(Ordering::Relaxed) {
             let batch: Vec<usize> = (0..self.options.pipeline.min(self.options.keys))
                 .map(|at| (next + at) % self.options.keys)
                 .collect();
             next = (next + batch.len()) % self.options.keys;
-            let (mut window, watch) = (Window::default(), Stopwatch::start());
+            let due = match self.options.pace {
+                Some(pace) => Duration::from_secs_f64(f64::from(sent) / pace),
+                None => since.elapsed(),
+            };
+            while let Some(early) = due.checked_sub(since.elapsed()).filter(|early| !early.is_zero()) {
+                std::thread::park_timeout(early);
+            }
+            sent += 1;
+            let mut window = Window::default();
             self.write(batch, &mut window)?;
-            window.latencies_us.push(u32::try_from(watch.elapsed().as_micros()).unwrap_or(u32::MAX));
-            shared.window.lock().unwrap_or_else(PoisonError::into_inner).add(window);
+            let took = since.elapsed().saturating_sub(due);
+            window.latencies_us.push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
+            shared.add(window);
         }
         Ok(())
     }
@@ -198,8 +250,7 @@ impl Client {
         while !left.is_empty() {
             let mut by_port: BTreeMap<u16, (Vec<usize>, Vec<u8>)> = BTreeMap::new();
             for n in left.drain(..) {
-                let slot = key::slot(name(self.number, n).as_bytes());
-                let port = self.owners.get(&slot).copied().unwrap_or(self.options.ports[0]);
+                let port = self.port(&self.name(n));
                 let (keys, bytes) = by_port.entry(port).or_default();
                 keys.push(n);
                 self.encode(n, bytes);
@@ -224,12 +275,26 @@ impl Client {
         Ok(())
     }
 
+    fn name(&self, n: usize) -> String {
+        self.options.name(self.number, n)
+    }
+
+    /// Where a key is, as far as the client knows.
+    fn port(&self, key: &str) -> u16 {
+        match &self.options.way {
+            Way::Router(port) => *port,
+            Way::Nodes(ports) => {
+                self.owners.get(&key::slot(key.as_bytes())).copied().unwrap_or_else(|| ports[0])
+            }
+        }
+    }
+
     fn is_swap(&self, n: usize) -> bool {
         self.options.swaps && n % 2 == 1
     }
 
     fn encode(&self, n: usize, bytes: &mut Vec<u8>) {
-        let (key, value) = (name(self.number, n), self.values[n]);
+        let (key, value) = (self.name(n), self.values[n]);
         let next = (value + 1).to_string();
         match self.is_swap(n) {
             false => encode(&["INCR", &key], bytes),
@@ -251,10 +316,11 @@ impl Client {
             let mut words = error.split(' ');
             let (first, _, address) = (words.next().unwrap_or_default(), words.next(), words.next());
             let port = address.and_then(|address| address.rsplit_once(':')?.1.parse::<u16>().ok());
-            return match (first, port) {
+            let follows = matches!(self.options.way, Way::Nodes(_));
+            return match (first, port.filter(|_| follows)) {
                 ("MOVED", Some(port)) => {
                     window.redirections += 1;
-                    self.owners.insert(key::slot(name(self.number, n).as_bytes()), port);
+                    self.owners.insert(key::slot(self.name(n).as_bytes()), port);
                     Ok(false)
                 }
                 ("ASK", Some(port)) => {
@@ -280,7 +346,7 @@ impl Client {
         }
         let expected = if self.is_swap(n) { "+OK".to_owned() } else { format!(":{next}") };
         if reply != expected {
-            window.wrong.push(format!("{}: {reply} after {}", name(self.number, n), next - 1));
+            window.wrong.push(format!("{}: {reply} after {}", self.name(n), next - 1));
         }
         self.values[n] = next;
         window.writes += 1;
@@ -291,7 +357,7 @@ impl Client {
     fn ask(&mut self, key: &str, words: &[&str]) -> io::Result<String> {
         let slot = key::slot(key.as_bytes());
         for _ in 0..1000 {
-            let port = self.owners.get(&slot).copied().unwrap_or(self.options.ports[0]);
+            let port = self.port(key);
             let mut bytes = Vec::new();
             encode(words, &mut bytes);
             let connection = self.connection(port)?;

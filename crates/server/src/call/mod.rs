@@ -33,7 +33,7 @@ use crate::app::App;
 use crate::bounds::hard_bytes;
 use job::{RequestJob, Served};
 use spread::Later;
-use transaction::{Executed, Transaction, exec_in};
+use transaction::{Executed, Transaction, exec_served_in};
 
 /// Runs requests for one connection.
 pub(crate) struct Caller {
@@ -94,34 +94,8 @@ impl Caller {
         shard: ShardId,
         transaction: Transaction,
     ) -> Later<(Transaction, Executed)> {
-        let (hub, dialect) = (self.app.hub.clone(), self.dialect);
-        let mut random = Random::new(self.random.next());
-        let result = self.visit(shard, move |turn| {
-            let executed = exec_in(turn, &transaction, &mut random, &hub);
-            let seen = match &executed {
-                Executed::Aborted(seen) | Executed::Ran(_, _, seen) => *seen,
-                Executed::Undone(_) => Revision::ZERO,
-            };
-            ((transaction, executed), seen)
-        });
-        Box::pin(async move {
-            let empty = || Transaction {
-                queue: Vec::new(),
-                watched: None,
-                reply_bytes_max: 0,
-                dialect,
-                rights: Rights::All,
-            };
-            match result.await {
-                // It is durable there; it has no revision on this shard.
-                Ok((transaction, Executed::Ran(replies, publish, _))) => {
-                    (transaction, Executed::Ran(replies, publish, Revision::ZERO))
-                }
-                Ok((transaction, Executed::Aborted(_))) => (transaction, Executed::Aborted(Revision::ZERO)),
-                Ok(other) => other,
-                Err(error) => (empty(), Executed::Undone(Fail::Broken(error))),
-            }
-        })
+        let random = Random::new(self.random.next());
+        exec_at(&self.app, shard, transaction, random)
     }
 
     /// Runs a closure in a turn of another shard, and returns its result when that is durable.
@@ -141,6 +115,42 @@ impl Caller {
     ) -> impl Future<Output = Result<T>> + 'static {
         visit_in_turns(&self.app.engine, shard, run)
     }
+}
+
+/// Runs a transaction on a shard, and returns its result when that is durable.
+pub(crate) fn exec_at(
+    app: &Arc<App>,
+    shard: ShardId,
+    transaction: Transaction,
+    mut random: Random,
+) -> Later<(Transaction, Executed)> {
+    let (hub, dialect) = (app.hub.clone(), transaction.dialect);
+    let result = visit(&app.engine, shard, move |turn| {
+        let executed = exec_served_in(turn, &transaction, &mut random, &hub);
+        let seen = match &executed {
+            Executed::Aborted(seen) | Executed::Ran(_, _, seen) => *seen,
+            Executed::Undone(_) | Executed::Rejected(_) => Revision::ZERO,
+        };
+        ((transaction, executed), seen)
+    });
+    Box::pin(async move {
+        let empty = || Transaction {
+            queue: Vec::new(),
+            watched: None,
+            reply_bytes_max: 0,
+            dialect,
+            rights: Rights::All,
+        };
+        match result.await {
+            // It is durable there; it has no revision on this shard.
+            Ok((transaction, Executed::Ran(replies, publish, _))) => {
+                (transaction, Executed::Ran(replies, publish, Revision::ZERO))
+            }
+            Ok((transaction, Executed::Aborted(_))) => (transaction, Executed::Aborted(Revision::ZERO)),
+            Ok(other) => other,
+            Err(error) => (empty(), Executed::Undone(Fail::Broken(error))),
+        }
+    })
 }
 
 /// Runs a closure in a turn of a shard, and returns its result when that is durable.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use keystead_commands::ctx::Publication;
 use keystead_commands::errors::Fail;
-use keystead_commands::hub::{Hub, WaitingBytes};
+use keystead_commands::hub::{Hub, Rejection, WaitingBytes};
 use keystead_commands::session::Protocol;
 use keystead_commands::spec::flag;
 use keystead_commands::wire::encode;
@@ -108,6 +108,10 @@ pub(crate) struct Part {
     protocol: Protocol,
     /// Bytes of replies after which the requests behind them do not run yet.
     reply_bytes_max: usize,
+    /// The slot that the next request must wait for: it is being handed over.
+    parked: Option<u16>,
+    /// Whether the next request has waited for its slot.
+    has_waited: bool,
     reply_to: Option<oneshot::Sender<Box<Part>>>,
 }
 
@@ -124,6 +128,8 @@ impl Part {
                 random: Random::new(seed),
                 protocol,
                 reply_bytes_max,
+                parked: None,
+                has_waited: false,
                 reply_to: None,
             })
         });
@@ -149,6 +155,11 @@ impl Part {
         self.requests.len() - self.ran
     }
 
+    /// The slot that the next request waits for. It waits one time.
+    pub(crate) fn take_parked(&mut self) -> Option<u16> {
+        self.parked.take()
+    }
+
     /// Where it returns with the replies. Those it had were taken.
     pub(crate) fn expect_back(&mut self) -> oneshot::Receiver<Box<Part>> {
         let (reply_to, back) = oneshot::channel();
@@ -170,7 +181,7 @@ impl Part {
         self.replies.clear();
         self.requests.clear();
         self.arguments.clear();
-        self.ran = 0;
+        (self.ran, self.parked, self.has_waited) = (0, None, false);
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < RESP_BUFFERS_KEPT && self.arguments.mem_bytes() <= RESP_OUTPUT_KEPT_BYTES {
                 spare.push(self);
@@ -178,14 +189,25 @@ impl Part {
         });
     }
 
+    /// Runs the next request. None: there is none, or its slot is being handed over.
     fn run_next(&mut self, turn: &mut Turn<'_>) -> Option<(&'static Spec, Revision)> {
         let Request { spec, end } = *self.requests.get(self.ran)?;
         let start = self.ran.checked_sub(1).map_or(0, |last| self.requests[last].end);
         let args = self.arguments.args_between(start, end);
-        let (reply, publish, seen) = match run_in(turn, &mut self.random, &self.hub, spec, args) {
-            // No request of a pipeline waits for keys.
-            Ok((ran, seen)) => (ran.reply, ran.publish, seen),
-            Err(error) => (Reply::Error(Fail::Broken(error)), Vec::new(), Revision::ZERO),
+        // Its slot may have been closed, or have moved, since the connection checked it. On this thread that cannot happen before it runs.
+        let rejection = self.hub.cluster.get().and_then(|cluster| cluster.rejection(spec, args));
+        let has_waited = std::mem::take(&mut self.has_waited);
+        if let (Some(Rejection::Parked(slot)), false) = (&rejection, has_waited) {
+            (self.parked, self.has_waited) = (Some(*slot), true);
+            return None;
+        }
+        let (reply, publish, seen) = match rejection {
+            Some(rejection) => (Reply::Error(rejection.into()), Vec::new(), Revision::ZERO),
+            None => match run_in(turn, &mut self.random, &self.hub, spec, args) {
+                // No request of a pipeline waits for keys.
+                Ok((ran, seen)) => (ran.reply, ran.publish, seen),
+                Err(error) => (Reply::Error(Fail::Broken(error)), Vec::new(), Revision::ZERO),
+            },
         };
         self.replies.push(&self.hub, self.protocol, &reply, publish);
         self.ran += 1;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use keystead_commands::ctx::{Dialect, Publication, Rights};
 use keystead_commands::errors::Fail;
-use keystead_commands::hub::Hub;
+use keystead_commands::hub::{Hub, Rejection};
 use keystead_commands::session::Queued;
 use keystead_commands::transaction::{check_memory, run_queue};
 use keystead_commands::{Ctx, Random, Reply};
@@ -39,6 +39,8 @@ pub(crate) enum Executed {
     Ran(Vec<Option<Reply>>, Vec<Publication>, Revision),
     /// It was rolled back, for this reason.
     Undone(Fail),
+    /// It did not run: this node does not serve its slot, or not now.
+    Rejected(Rejection),
 }
 
 /// Adds these keys to `watch`.
@@ -46,6 +48,19 @@ pub(crate) fn watch_in(turn: &mut Turn<'_>, keys: &[Bytes], watch: &Watch) -> Re
     match keys.iter().try_for_each(|key| turn.watch(key, watch)) {
         Ok(()) => Reply::Ok,
         Err(error) => Reply::Error(Fail::Broken(error)),
+    }
+}
+
+/// The same on another shard than that of the connection, which has checked the slot before: it may have been closed, or have moved, since.
+pub(crate) fn exec_served_in(
+    turn: &mut Turn<'_>,
+    transaction: &Transaction,
+    random: &mut Random,
+    hub: &Hub,
+) -> Executed {
+    match hub.cluster.get().and_then(|cluster| cluster.rejection_of_queue(&transaction.queue)) {
+        Some(rejection) => Executed::Rejected(rejection),
+        None => exec_in(turn, transaction, random, hub),
     }
 }
 

@@ -268,11 +268,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if pipeline.is_open() && !resolved.may_overtake() {
             return Next::Waits;
         }
+        // A transaction that was rejected has ended, so it cannot wait then.
+        let may_wait = !worker.has_parked && worker.session.multi.is_none();
         let parked = worker.park(resolved.spec.as_ref().ok().copied(), args);
         if let Some(pause) = parked.or_else(|| worker.pause(args, turn.now().0)) {
-            // What was sent to other shards is waited for first, and then the pause.
-            if !pipeline.is_open() {
-                *pending = Some(Pending::Paused(pause));
+            match pipeline.is_open() {
+                // What was sent to other shards is waited for first. Then the request is here again, and has not waited yet.
+                true => worker.has_parked = false,
+                false => *pending = Some(Pending::Paused(pause)),
             }
             return Next::Waits;
         }
@@ -281,6 +284,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 resolved.spec.as_ref().map_or("NULL", |spec| spec.full_name);
         }
         match worker.run(turn, resolved, args) {
+            Execution::Reply(Reply::Error(fail), ..)
+                if may_wait && fail.line() == errors::SLOT_MOVING.line() =>
+            {
+                if !pipeline.is_open() {
+                    *pending = worker.park_rejected(args).map(Pending::Paused);
+                }
+                return Next::Waits;
+            }
             Execution::Reply(reply, revision, publish) if pipeline.is_open() => {
                 pipeline.push_local(worker, &reply, revision, publish);
             }

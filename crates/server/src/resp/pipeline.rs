@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use keystead_commands::ctx::Publication;
 use keystead_commands::hub::Hub;
@@ -16,7 +16,7 @@ use keystead_core::{Error, Revision, ShardId};
 use tokio::sync::oneshot;
 
 use super::output::Output;
-use super::worker::Worker;
+use super::worker::{Paused, Worker, until_served};
 use crate::bounds::{RESP_OUTPUT_PAUSE_BYTES, RESP_PIPELINE_BYTES_MAX, RESP_PIPELINE_REQUESTS_MAX};
 use crate::call::part::{Part, Replies};
 use crate::call::{Caller, ended};
@@ -37,6 +37,8 @@ struct Remote {
     part: Option<Box<Part>>,
     /// While it is there.
     back: Option<oneshot::Receiver<Box<Part>>>,
+    /// What it must wait for before it is sent again: a slot that is being handed over.
+    parked: Option<Paused>,
     /// Requests that were sent with it.
     sent: usize,
 }
@@ -108,7 +110,7 @@ impl Pipeline {
         let index = known.unwrap_or_else(|| {
             let reply_bytes_max = RESP_OUTPUT_PAUSE_BYTES / caller.shards;
             let part = Part::new(&caller.app.hub, caller.random.next(), protocol, reply_bytes_max);
-            self.remotes.push(Remote { shard, part: Some(part), back: None, sent: 0 });
+            self.remotes.push(Remote { shard, part: Some(part), back: None, parked: None, sent: 0 });
             self.remotes.len() - 1
         });
         if let Some(part) = &mut self.remotes[index].part {
@@ -128,14 +130,21 @@ impl Pipeline {
         }
     }
 
-    /// Waits until every part that was sent is back.
+    /// Waits until every part that was sent is back, and does not wait for a slot.
     pub(super) fn poll_back(&mut self, caller: &Caller, session: &Session, cx: &mut Context<'_>) -> Poll<()> {
         for remote in &mut self.remotes {
-            let Some(back) = &mut remote.back else { continue };
-            let Poll::Ready(part) = Pin::new(back).poll(cx) else { return Poll::Pending };
-            remote.back = None;
-            remote.part =
-                Some(part.unwrap_or_else(|_| failed(caller, session.protocol, ended(), remote.sent)));
+            if let Some(back) = &mut remote.back {
+                let Poll::Ready(part) = Pin::new(back).poll(cx) else { return Poll::Pending };
+                remote.back = None;
+                let mut part =
+                    part.unwrap_or_else(|_| failed(caller, session.protocol, ended(), remote.sent));
+                remote.parked = part.take_parked().map(|slot| until_served(&caller.app, vec![slot]));
+                remote.part = Some(part);
+            }
+            if let Some(parked) = &mut remote.parked {
+                ready!(parked.as_mut().poll(cx));
+                remote.parked = None;
+            }
         }
         Poll::Ready(())
     }

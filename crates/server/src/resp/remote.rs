@@ -3,9 +3,12 @@
 //! A connection waits for such a request before it runs the next, so replies keep their order and a client reads its own writes.
 //! All other requests on another shard are part of a `pipeline`.
 
+use std::sync::Arc;
+
 use keystead_commands::errors::Fail;
+use keystead_commands::hub::Rejection;
 use keystead_commands::spec::Spread;
-use keystead_commands::{Args, Reply, Spec};
+use keystead_commands::{Args, Random, Reply, Spec};
 use keystead_core::{Revision, ShardId};
 use keystead_engine::Watch;
 use keystead_model::Bytes;
@@ -13,9 +16,10 @@ use tokio::sync::oneshot;
 
 use super::execute::Execution;
 use super::pending::{Pending, Waiting};
-use super::worker::Worker;
+use super::worker::{Worker, until_served};
+use crate::call::exec_at;
 use crate::call::job::Served;
-use crate::call::transaction::{Transaction, watch_in};
+use crate::call::transaction::{Executed, Transaction, watch_in};
 
 impl Worker {
     /// Runs a request on another shard, where it may wait for its keys.
@@ -47,6 +51,16 @@ impl Worker {
 
     /// Runs a transaction on the shard of its keys. Its commands about the connection run here afterwards.
     pub(super) fn exec_remote(&mut self, shard: ShardId, transaction: Transaction) -> Execution {
-        Execution::Pending(Pending::Exec(self.caller.exec_at(shard, transaction)))
+        let (app, again) = (Arc::clone(&self.caller.app), Random::new(self.caller.random.next()));
+        let first = self.caller.exec_at(shard, transaction);
+        Execution::Pending(Pending::Exec(Box::pin(async move {
+            let (transaction, executed) = first.await;
+            let Executed::Rejected(Rejection::Parked(slot)) = executed else {
+                return (transaction, executed);
+            };
+            // It waits one time, as every request does.
+            until_served(&app, vec![slot]).await;
+            exec_at(&app, shard, transaction, again).await
+        })))
     }
 }

@@ -20,6 +20,7 @@ use keystead_core::{Code, Millis, Outcome, Revision};
 use tokio::time::sleep;
 
 use super::output::Output;
+use crate::app::App;
 use crate::bounds::PAUSE_CHECK_INTERVAL;
 use crate::call::Caller;
 use crate::call::job::Served;
@@ -35,6 +36,16 @@ pub(super) struct Worker {
     pub(super) watched: Option<Watched>,
     /// Whether the next request has waited for a slot that is handed over.
     pub(super) has_parked: bool,
+}
+
+/// Waits until none of these slots is being handed over, for a bounded time.
+pub(super) fn until_served(app: &Arc<App>, slots: Vec<u16>) -> Paused {
+    let app = Arc::clone(app);
+    Box::pin(async move {
+        if let (Some(cluster), Some(membership)) = (app.hub.cluster.get(), app.cluster.get()) {
+            membership.until_served(cluster, &slots).await;
+        }
+    })
 }
 
 impl Worker {
@@ -80,12 +91,15 @@ impl Worker {
             return None;
         }
         self.has_parked = true;
-        let app = Arc::clone(&self.caller.app);
-        Some(Box::pin(async move {
-            if let (Some(cluster), Some(membership)) = (app.hub.cluster.get(), app.cluster.get()) {
-                membership.until_served(cluster, &slots).await;
-            }
-        }))
+        Some(until_served(&self.caller.app, slots))
+    }
+
+    /// The same for a request that was rejected because another shard has closed its slot between the check and this. Nothing of it has run.
+    #[cold]
+    pub(super) fn park_rejected(&mut self, args: Args<'_>) -> Option<Paused> {
+        let slots = self.caller.app.hub.cluster.get()?.slots_of_command(args);
+        self.has_parked = true;
+        Some(until_served(&self.caller.app, slots))
     }
 
     /// The time that a request must wait because of CLIENT PAUSE. CLIENT itself runs, or no client could end the pause.
@@ -126,6 +140,9 @@ impl Worker {
                     fail => format!("EXECABORT Transaction undone: {}", fail.line()),
                 };
                 return (Served::plain(Reply::Error(Fail::text(words))), Revision::ZERO);
+            }
+            Executed::Rejected(rejection) => {
+                return (Served::plain(Reply::Error(rejection.into())), Revision::ZERO);
             }
             Executed::Ran(replies, publish, seen) => (replies, publish, seen),
         };

@@ -36,6 +36,7 @@ mod table;
 
 use client::Http;
 use keystead_core::key::slot;
+use keystead_testkit::rng::{Rng, fresh_seed, seed_from_env};
 use keystead_testkit::server::{Launch, Server};
 use keystead_testkit::servers::free_ports;
 use others::{Other, REDIS};
@@ -49,6 +50,8 @@ struct Nodes {
     store: Other,
     ports: Vec<u16>,
     servers: Vec<Server>,
+    /// Chooses how many shards a node has.
+    random: Rng,
 }
 
 /// The addresses of a node.
@@ -61,11 +64,17 @@ fn url(store: &Other) -> String {
     store.url_with("deadline=2s")
 }
 
-/// A node that is about to start. The URL is not an argument, because `ps` shows those.
+/// A node that is about to start.
 fn node(url: &str, id: &str, ports: &[u16]) -> Launch {
+    node_at(url, id, ports, &addresses(ports))
+}
+
+/// The same behind other addresses, which it tells the others. The URL is not an argument, because `ps` shows those.
+fn node_at(url: &str, id: &str, ports: &[u16], advertised: &str) -> Launch {
     let (resp, http) = (format!("127.0.0.1:{}", ports[0]), format!("127.0.0.1:{}", ports[1]));
-    common::launch(&["--durability", "commit", "--data", "data", "--resp", &resp, "--http", &http])
-        .args(["--node-id", id, "--advertise", &addresses(ports)])
+    common::launch(&["--data", "data", "--resp", &resp, "--http", &http])
+        .args(["--node-id", id, "--advertise", advertised])
+        .env("KEYSTEAD_DURABILITY", "commit")
         .env("KEYSTEAD_CLUSTER", url)
 }
 
@@ -94,11 +103,28 @@ impl Nodes {
         let ports = free_ports(6).unwrap();
         let (code, _, stderr) = init(&url(&store), &ports, &["--name", "test"]);
         assert_eq!(code, 0, "{stderr}");
-        let start = |(id, ports): (&&str, &[u16])| {
-            node(&url(&store), id, ports).args(arguments.iter().copied()).start().unwrap()
+        let seed = seed_from_env().unwrap_or_else(fresh_seed);
+        println!("KEYSTEAD_SEED={seed} for the shards of nodes");
+        let mut nodes = Nodes { store, ports, servers: Vec::new(), random: Rng::new(seed) };
+        for (at, id) in IDS.iter().enumerate() {
+            let launch = node(&url(&nodes.store), id, &nodes.ports[2 * at..2 * at + 2]);
+            nodes.start_node(launch, arguments);
+        }
+        Some(nodes)
+    }
+
+    /// Starts one more node: with 1, 2 or 4 shards, if the arguments do not say how many.
+    fn start_node(&mut self, launch: Launch, arguments: &[&str]) {
+        let launch = launch.args(arguments.iter().copied());
+        let launch = match arguments.contains(&"--shards") {
+            true => launch,
+            false => {
+                let shards = ["1", "2", "4"][self.random.below(3) as usize];
+                println!("node {} has {shards} shards", self.servers.len());
+                launch.args(["--shards", shards])
+            }
         };
-        let servers = IDS.iter().zip(ports.chunks(2)).map(start).collect();
-        Some(Nodes { store, ports, servers })
+        self.servers.push(launch.start().unwrap());
     }
 
     fn resp(&self, node: usize) -> Client {

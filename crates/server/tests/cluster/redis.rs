@@ -104,6 +104,83 @@ fn replies_are_those_of_redis_cluster() {
     assert_eq!(redirected, 12, "as many requests are for the other node");
 }
 
+/// The shape of a reply: numbers and ids as words, and of items that are alike one after the other, one.
+fn shape(reply: &str) -> String {
+    let mut levels: Vec<Vec<String>> = vec![Vec::new()];
+    let marked = reply.replace('[', " [ ").replace(']', " ] ").replace('{', " { ").replace('}', " } ");
+    for word in marked.split(' ').filter(|word| !word.is_empty()) {
+        let item = match word {
+            "[" | "{" => {
+                levels.push(Vec::new());
+                continue;
+            }
+            "]" | "}" => {
+                let (open, items) = (if word == "]" { '[' } else { '{' }, levels.pop().unwrap());
+                format!("{open}{}{word}", items.join(" "))
+            }
+            id if id.len() == 40 && id.bytes().all(|digit| digit.is_ascii_hexdigit()) => "ID".to_owned(),
+            word => {
+                let numbers =
+                    word.split(|letter: char| letter.is_ascii_digit()).filter(|part| !part.is_empty());
+                let is_number = word.ends_with(|letter: char| letter.is_ascii_digit());
+                numbers.collect::<Vec<_>>().join("N") + if is_number { "N" } else { "" }
+            }
+        };
+        let items = levels.last_mut().unwrap();
+        if items.last() != Some(&item) {
+            items.push(item);
+        }
+    }
+    levels.concat().join(" ")
+}
+
+/// The lines of `CLUSTER NODES`, of which each has as many ranges of slots as there are, and the names of the fields of `CLUSTER INFO`.
+fn described(client: &mut Client) -> (Vec<String>, Vec<String>) {
+    let nodes = client.ask("CLUSTER NODES");
+    let line = |line: &str| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let is_range = |field: &&str| field.split('-').all(|slot| slot.parse::<u16>().is_ok());
+        assert!(fields[8..].iter().all(is_range), "{line}");
+        shape(&fields[..8].join(" "))
+    };
+    // Without the marks of a verbatim string.
+    let nodes = nodes.strip_prefix("txt:").unwrap_or(&nodes);
+    let mut lines: Vec<String> = nodes.strip_suffix("\\n").unwrap().split("\\n").map(line).collect();
+    lines.sort_unstable();
+    let info = client.ask("CLUSTER INFO");
+    let info = info.strip_prefix("txt:").unwrap_or(&info);
+    let names =
+        info.strip_suffix("\\r\\n").unwrap().split("\\r\\n").map(|line| line.split_once(':').unwrap().0);
+    // Redis also counts the messages of its bus by kind.
+    const MESSAGES: &str = "cluster_stats_messages_";
+    let is_kind =
+        |name: &&str| name.strip_prefix(MESSAGES).is_some_and(|kind| !["sent", "received"].contains(&kind));
+    (lines, names.filter(|name| !is_kind(name)).map(str::to_owned).collect())
+}
+
+/// Clients read the table from these replies.
+#[test]
+fn descriptions_of_the_cluster_have_the_shape_of_redis() {
+    let Some(cluster) = CLUSTER.start() else { return };
+    let Some(nodes) = Nodes::start(&[]) else { return };
+    let connect = |port: u16, protocol: &str| {
+        let stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(crate::resp::PATIENCE)).unwrap();
+        let mut client = Client::over(stream);
+        assert!(!client.ask(&format!("HELLO {protocol}")).starts_with('-'));
+        client
+    };
+    for protocol in ["2", "3"] {
+        let (mut ours, mut theirs) =
+            (connect(nodes.ports[0], protocol), connect(cluster.ports()[0], protocol));
+        for request in ["CLUSTER SLOTS", "CLUSTER SHARDS"] {
+            let (ours, theirs) = (ours.ask(request), theirs.ask(request));
+            assert_eq!(shape(&ours), shape(&theirs), "{request} in RESP{protocol}: {ours} and {theirs}");
+        }
+        assert_eq!(described(&mut ours), described(&mut theirs), "RESP{protocol}");
+    }
+}
+
 /// A slot without an owner: the text of Redis, and 503 over HTTP.
 #[test]
 fn a_slot_that_nobody_owns_is_down_as_in_redis() {

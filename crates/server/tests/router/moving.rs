@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use keystead_cluster::{Edit, NodeId, TableStep};
 use keystead_core::{Key, StoreExt};
+use keystead_testkit::rng::{Rng, fresh_seed, seed_from_env};
 use keystead_testkit::server::{Launch, Server};
 use keystead_testkit::servers::free_ports;
 use serde_json::json;
@@ -23,6 +24,8 @@ struct Moving {
     store: Other,
     nodes: Vec<Server>,
     router: Server,
+    /// Chooses how many shards a node has.
+    random: Rng,
 }
 
 fn addresses(ports: &[u16]) -> String {
@@ -34,10 +37,11 @@ fn url(store: &Other) -> String {
     store.url_with("deadline=2s")
 }
 
-fn node(url: &str, id: &str, ports: &[u16]) -> Launch {
+fn node(url: &str, id: &str, ports: &[u16], random: &mut Rng) -> Launch {
     let (resp, http) = (format!("127.0.0.1:{}", ports[0]), format!("127.0.0.1:{}", ports[1]));
     common::launch(&["--durability", "commit", "--data", "data", "--resp", &resp, "--http", &http])
         .args(["--node-id", id, "--advertise", &addresses(ports)])
+        .args(["--shards", ["1", "2", "4"][random.below(3) as usize]])
         .env("KEYSTEAD_CLUSTER", url)
 }
 
@@ -57,10 +61,14 @@ impl Moving {
         let (code, _, stderr) =
             common::run_in(common::dir().path(), &words, &[("KEYSTEAD_CLUSTER", &url(&store))]);
         assert_eq!(code, 0, "{stderr}");
-        let start = |(id, ports): (&&str, &[u16])| node(&url(&store), id, ports).start().unwrap();
+        let seed = seed_from_env().unwrap_or_else(fresh_seed);
+        println!("KEYSTEAD_SEED={seed} for the shards of nodes");
+        let mut random = Rng::new(seed);
+        let start =
+            |(id, ports): (&&str, &[u16])| node(&url(&store), id, ports, &mut random).start().unwrap();
         let nodes = IDS.iter().zip(ports.chunks(2)).map(start).collect();
         let router = router(&url(&store)).args(arguments).start().unwrap();
-        Some(Moving { store, nodes, router })
+        Some(Moving { store, nodes, router, random })
     }
 
     /// Starts a fourth node, in the table already.
@@ -76,7 +84,8 @@ impl Moving {
             store.apply(&key, &TableStep::from(edit)).await.unwrap().unwrap();
             store.close().await.unwrap();
         });
-        self.nodes.push(node(&url(&self.store), "d", &ports).start().unwrap());
+        let launch = node(&url(&self.store), "d", &ports, &mut self.random);
+        self.nodes.push(launch.start().unwrap());
     }
 
     fn cluster(&self, arguments: &[&str]) {

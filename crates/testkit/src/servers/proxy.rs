@@ -49,6 +49,8 @@ struct Control {
     traffic: AtomicU8,
     /// How many connections were cut.
     cuts: AtomicU64,
+    /// How often bytes were held.
+    holds: AtomicU64,
     /// How many connections there have been.
     opened: AtomicU64,
     /// The first so many connections are held.
@@ -143,6 +145,12 @@ impl Proxy {
     pub fn cuts(&self) -> u64 {
         self.control.cuts.load(Ordering::SeqCst)
     }
+
+    /// How often bytes were held.
+    #[must_use]
+    pub fn holds(&self) -> u64 {
+        self.control.holds.load(Ordering::SeqCst)
+    }
 }
 
 async fn connection(mut client: TcpStream, port: u16, control: Arc<Control>) {
@@ -169,6 +177,9 @@ async fn forward(
     let mut bytes = vec![0; 16 * 1024];
     loop {
         let Ok(len @ 1..) = from.read(&mut bytes).await else { return };
+        if control.traffic(number) == Traffic::Held {
+            control.holds.fetch_add(1, Ordering::SeqCst);
+        }
         loop {
             let mut changed = pin!(control.changed.notified());
             // Registered before the look, so that no change is missed.

@@ -142,7 +142,8 @@ fn slots(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
             Reply::bulk(host.as_bytes()),
             Reply::Int(port.into()),
             Reply::text(id_of(&table, owner)),
-            Reply::Array(Vec::new()),
+            // Other addresses of the node.
+            Reply::Map(Vec::new()),
         ];
         let bounds = [range.first(), range.last()].map(|slot| Reply::Int(slot.into()));
         Some(Reply::Array(bounds.into_iter().chain([Reply::Array(node)]).collect()))

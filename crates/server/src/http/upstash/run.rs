@@ -103,6 +103,7 @@ pub(super) async fn as_one(
         // Nothing is watched.
         Executed::Aborted(_) => return Err(errors::EXEC_ABORT),
         Executed::Undone(fail) => return Err(fail),
+        Executed::Rejected(rejection) => return Err(rejection.into()),
     };
     context.caller.borrow().publish(&publish);
     let all = transaction.queue.iter().zip(replies).map(|(queued, reply)| {

@@ -19,6 +19,7 @@ use tokio::time::{Interval, interval, sleep, timeout};
 
 use super::client::Client;
 use super::dial::dial;
+use super::doubt::{Doubt, Doubts};
 use super::event_loop::{Loop, Resent};
 use super::inbox::Inbox;
 use crate::bounds::{
@@ -104,6 +105,7 @@ struct Queue {
     waker: Option<Waker>,
     /// Clients that wait for room.
     waiting: Vec<Rc<Client>>,
+    doubts: Doubts,
 }
 
 /// The connection of one node, version and lane.
@@ -138,6 +140,7 @@ impl Link {
             sent: 0,
             waker: None,
             waiting: Vec::new(),
+            doubts: Doubts::default(),
         };
         let link = Rc::new(Link {
             node: Arc::clone(node),
@@ -223,6 +226,8 @@ impl Link {
             queue.sent = queue.front;
             queue.trim();
         }
+        let doubts = self.queue.borrow_mut().doubts.take();
+        doubts.into_iter().for_each(Doubt::end);
         for (entry, was_sent) in failed {
             if let Some(client) = &entry.client {
                 client.break_off(entry.number);
@@ -340,12 +345,23 @@ impl Link {
         let again = redirect.map(|redirect| (redirect, queue.bytes[request.clone()].to_vec()));
         queue.front = request.end;
         queue.trim();
+        let doubts = queue.doubts.before(&entry);
         drop(queue);
         match again {
-            // A later request may have run already, which this one must not follow.
-            Some((Redirect::Again, _)) if self.is_followed(&entry) => entry.fill(frame),
-            Some((redirect, request)) => on.redirect(self, entry, request, redirect, frame),
-            None => entry.fill(frame),
+            // A later request may run all the same, which this one must not follow: its reply decides.
+            Some((Redirect::Again, request)) if self.is_followed(&entry) => {
+                let mut queue = self.queue.borrow_mut();
+                queue.doubts.put(doubts);
+                queue.doubts.put([Doubt::begin(entry, request, frame)]);
+            }
+            Some((redirect, request)) => {
+                doubts.into_iter().for_each(|doubt| doubt.send_again(self, on));
+                on.redirect(self, entry, request, redirect, frame);
+            }
+            None => {
+                doubts.into_iter().for_each(Doubt::end);
+                entry.fill(frame);
+            }
         }
         Ok(())
     }

@@ -16,7 +16,7 @@
 //! | sending a request to one or several nodes        | `send`         |
 //! | requests on a connection of their own, WATCH     | `special`, `own` |
 //! | the replies of a client in their order           | `client`       |
-//! | a connection that clients share                  | `link`, `inbox`, `dial` |
+//! | a connection that clients share                  | `link`, `inbox`, `dial`, `doubt` |
 //! | one reply from several                           | `merge`        |
 //! | where a reply ends                               | `frame`        |
 //! | what a thread shares, requests that are sent again | `event_loop` |
@@ -27,6 +27,7 @@ mod client;
 mod connection;
 mod destination;
 mod dial;
+mod doubt;
 mod event_loop;
 mod frame;
 mod host;

@@ -1,13 +1,16 @@
-//! Histories of documents through a cluster whose slots move, with kills in between, checked for linearizability key by key.
+//! Histories of documents in a cluster whose slots move, with kills in between, checked for linearizability key by key: by clients of the nodes,
+//! and of a router, which is killed as well. `KEYSTEAD_KILLS` is ten times the number of histories.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use keystead_cluster::{Edit, NodeId};
 use keystead_testkit::rng::{Rng, fresh_seed, seed_from_env};
+use keystead_testkit::server::Server;
 
+use super::kills::{begin_to_move, is_moving};
+use super::load::slots_of;
 use crate::Nodes;
 use crate::checker::{Call, Doc, Event, Outcome, is_linearizable};
 use crate::client::{Http, Response};
@@ -23,7 +26,7 @@ struct Record {
 }
 
 struct Client {
-    /// HTTP ports of all nodes.
+    /// HTTP ports of all nodes, or of the router alone.
     ports: Vec<u16>,
     owners: [usize; KEYS],
     connections: HashMap<usize, Http>,
@@ -41,10 +44,13 @@ enum Said {
 }
 
 impl Client {
-    fn said(&self, response: &Response) -> Said {
+    /// `None`: nobody knows whether it was applied.
+    fn said(&self, response: &Response) -> Option<Said> {
         let body = response.json();
         let member = |name: &str| body["value"].get(name).map_or(0, |value| value.as_u64().unwrap());
-        Said::Outcome(match response.status {
+        let code = body["error"]["code"].as_str().unwrap_or_default();
+        let is_router = self.ports.len() == 1;
+        Some(Said::Outcome(match response.status {
             200 | 201 => Outcome::Is(Doc {
                 version: body["version"].as_u64().unwrap(),
                 a: member("a"),
@@ -52,18 +58,20 @@ impl Client {
             }),
             404 => Outcome::Absent,
             409 => Outcome::Conflict(body["error"]["current"].as_u64()),
-            421 => {
+            421 if !is_router => {
                 let owner = body["error"]["owner"].as_str().unwrap();
                 let port: u16 = owner.rsplit_once(':').unwrap().1.parse().unwrap();
-                return Said::Elsewhere(self.ports.iter().position(|other| *other == port).unwrap());
+                return Some(Said::Elsewhere(self.ports.iter().position(|other| *other == port).unwrap()));
             }
+            502 if is_router && code == "node_lost" => return None,
+            504 if is_router && code == "node_timed_out" => return None,
             503 => {
-                let code = body["error"]["code"].as_str().unwrap();
-                assert!(["loading", "try_again", "store_unavailable"].contains(&code), "{}", response.text());
-                return Said::NotApplied;
+                let of_node = ["loading", "try_again", "store_unavailable"].contains(&code);
+                assert!(of_node || is_router && code == "node_unreachable", "{}", response.text());
+                return Some(Said::NotApplied);
             }
             other => panic!("{other}: {}", response.text()),
-        })
+        }))
     }
 
     /// `None`: nobody knows whether it was applied.
@@ -90,7 +98,7 @@ impl Client {
         http.send(method, &format!("/kv/key{key}{query}"), &[], body.as_bytes());
         match http.try_receive(method) {
             Ok(response) if response.status == 204 => Some(Said::Outcome(Outcome::Deleted)),
-            Ok(response) => Some(self.said(&response)),
+            Ok(response) => self.said(&response),
             Err(_) => {
                 self.connections.remove(&at);
                 None
@@ -130,8 +138,34 @@ impl Client {
     }
 }
 
-#[test]
-fn histories_with_moves_and_kills_are_linearizable() {
+/// Kills a node, the router or the operator while slots move, and brings the move to its end. Returns who it was, if it was not over before.
+fn kill_in_a_move(nodes: &mut Nodes, router: &mut Option<Server>, random: &mut Rng) -> Option<&'static str> {
+    let joins = slots_of(nodes, "d") == 0;
+    let mut operator = begin_to_move(nodes, joins, &[]);
+    std::thread::park_timeout(Duration::from_millis(random.below(300)));
+    let who = ["a", "b", "c", "d", "operator", "router"]
+        [random.below(if router.is_some() { 6 } else { 5 }) as usize];
+    let ends: Vec<usize> = ["a", "b", "c", "d"].iter().position(|id| *id == who).into_iter().collect();
+    match (who, router) {
+        ("router", Some(router)) => {
+            router.kill().unwrap();
+            router.restart().unwrap();
+        }
+        _ => ends.iter().for_each(|end| assert!(!nodes.servers[*end].kill().unwrap().success())),
+    }
+    if who == "operator" {
+        operator.kill().unwrap();
+    }
+    let was_moving = is_moving(nodes, &ends);
+    ends.iter().for_each(|end| nodes.servers[*end].restart().unwrap());
+    operator.kill().unwrap();
+    operator.wait().unwrap();
+    let (code, _, stderr) = nodes.cluster(&["rebalance"]);
+    assert_eq!(code, 0, "{stderr}");
+    was_moving.then_some(who)
+}
+
+fn check_histories(is_through_router: bool) {
     let rounds: usize =
         std::env::var("KEYSTEAD_KILLS").map_or(1, |text| text.parse::<usize>().unwrap().div_ceil(10));
     let seed = seed_from_env().unwrap_or_else(fresh_seed);
@@ -140,8 +174,12 @@ fn histories_with_moves_and_kills_are_linearizable() {
     for _ in 0..rounds {
         let Some(mut nodes) = Nodes::start(&[]) else { return };
         nodes.add_node();
+        let mut router = is_through_router.then(|| nodes.start_router());
         let record = Arc::new(Record::default());
-        let ports: Vec<u16> = nodes.ports.iter().skip(1).step_by(2).copied().collect();
+        let ports: Vec<u16> = match &router {
+            Some(router) => vec![router.http().unwrap().port()],
+            None => nodes.ports.iter().skip(1).step_by(2).copied().collect(),
+        };
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 let (record, rng) = (Arc::clone(&record), Rng::new(random.below(u64::MAX)));
@@ -150,18 +188,13 @@ fn histories_with_moves_and_kills_are_linearizable() {
                 std::thread::spawn(move || client.run(&record, number))
             })
             .collect();
-        for step in 0..2 {
-            let d = NodeId::new("d").unwrap();
-            nodes.edit(if step % 2 == 1 { Edit::Leave(d) } else { Edit::Stay(d) });
-            let mut operator = nodes.begin_cluster(&["rebalance"]);
-            std::thread::park_timeout(Duration::from_millis(random.below(900)));
-            let victim = random.below(4) as usize;
-            nodes.servers[victim].kill().unwrap();
-            nodes.servers[victim].restart().unwrap();
-            operator.kill().unwrap();
-            operator.wait().unwrap();
-            let (code, _, stderr) = nodes.cluster(&["rebalance"]);
-            assert_eq!(code, 0, "{stderr}");
+        let mut killed = Vec::new();
+        for tries in 1.. {
+            killed.extend(kill_in_a_move(&mut nodes, &mut router, &mut random));
+            if killed.len() == 2 {
+                break;
+            }
+            assert!(tries < 8, "the moves were over before the kills");
         }
         record.is_over.store(true, Ordering::Relaxed);
         for client in clients {
@@ -172,10 +205,20 @@ fn histories_with_moves_and_kills_are_linearizable() {
             record.histories.into_iter().map(|history| history.into_inner().unwrap()).collect();
         let events: usize = histories.iter().map(Vec::len).sum();
         let unknown = histories.iter().flatten().filter(|event| event.outcome.is_none()).count();
-        println!("{events} requests, {unknown} of unknown outcome");
+        println!("{killed:?} killed in moves, {events} requests, {unknown} of unknown outcome");
         assert!(events > 300, "{events}");
         for (key, history) in histories.iter().enumerate() {
             assert!(is_linearizable(history), "seed {seed}: key{key} of {history:#?}");
         }
     }
+}
+
+#[test]
+fn histories_with_moves_and_kills_are_linearizable() {
+    check_histories(false);
+}
+
+#[test]
+fn histories_through_a_router_with_moves_and_kills_are_linearizable() {
+    check_histories(true);
 }

@@ -8,6 +8,8 @@ mod linear;
 mod load;
 mod operating;
 mod operator;
+mod packets;
+mod scene;
 mod seen;
 mod states;
 mod stores;
@@ -19,14 +21,36 @@ use std::sync::Arc;
 use client::Reply;
 use keystead_cluster::table::Stored;
 use keystead_cluster::{Edit, MigrationId, Move, NodeId, SlotTable, TableError, TableStep};
-use keystead_core::{Key, StoreExt};
+use keystead_core::{Key, Store, StoreExt};
+use keystead_testkit::server::Server;
 use keystead_testkit::servers::free_ports;
 
 use crate::{Nodes, addresses, common, node, url};
 
+/// Runs something on the store of a table.
+fn with_store<T>(url: &str, run: impl AsyncFnOnce(&Arc<dyn Store>, &Key) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.unwrap().block_on(async {
+        let store = keystead_stores::open(url).unwrap();
+        let ran = run(&store, &Key::new("keystead:cluster").unwrap()).await;
+        store.close().await.unwrap();
+        ran
+    })
+}
+
+/// The table in this store.
+fn table_at(url: &str) -> SlotTable {
+    with_store(url, async |store, key| store.get::<Stored>(key).await.unwrap().unwrap().table().unwrap())
+}
+
+/// Changes the table in this store as an operator would.
+fn edit_at(url: &str, edit: Edit) -> Result<Arc<SlotTable>, TableError> {
+    with_store(url, async |store, key| store.apply(key, &TableStep::from(edit)).await.unwrap())
+}
+
 impl Nodes {
     /// Starts a fourth node, which is not in the table yet, as soon as it is.
-    fn add_node(&mut self) -> String {
+    pub(crate) fn add_node(&mut self) -> String {
         self.add_node_with(&[])
     }
 
@@ -40,14 +64,21 @@ impl Nodes {
             format!("redis://127.0.0.1:{}", ports[0]),
             format!("http://127.0.0.1:{}", ports[1]),
         )));
-        let launch = node(&url(&self.store), "d", &ports).args(arguments.iter().copied());
-        self.servers.push(launch.start().unwrap());
+        self.start_node(node(&url(&self.store), "d", &ports), arguments);
         self.ports.extend(ports);
         text
     }
 
+    /// Starts a router of the cluster. Its ports stay the same when it is restarted.
+    fn start_router(&self) -> Server {
+        let ports = free_ports(2).unwrap();
+        let (resp, http) = (format!("127.0.0.1:{}", ports[0]), format!("127.0.0.1:{}", ports[1]));
+        let router = common::launch(&["router", "--resp", &resp, "--http", &http]);
+        router.env("KEYSTEAD_CLUSTER", url(&self.store)).start().unwrap()
+    }
+
     /// Runs `keystead cluster` to its end.
-    fn cluster(&self, arguments: &[&str]) -> common::Ended {
+    pub(crate) fn cluster(&self, arguments: &[&str]) -> common::Ended {
         // It ends by itself when nothing moves, so it needs no deadline.
         let output = self.command(arguments).output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -72,24 +103,11 @@ impl Nodes {
 
     /// The table as the store has it.
     fn table(&self) -> SlotTable {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        runtime.unwrap().block_on(async {
-            let store = keystead_stores::open(&url(&self.store)).unwrap();
-            let stored = store.get::<Stored>(&Key::new("keystead:cluster").unwrap()).await.unwrap().unwrap();
-            store.close().await.unwrap();
-            stored.table().unwrap()
-        })
+        table_at(&self.store.url())
     }
 
     fn try_edit(&self, edit: Edit) -> Result<Arc<SlotTable>, TableError> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        runtime.unwrap().block_on(async {
-            let store = keystead_stores::open(&url(&self.store)).unwrap();
-            let key = Key::new("keystead:cluster").unwrap();
-            let table = store.apply(&key, &TableStep::from(edit)).await.unwrap();
-            store.close().await.unwrap();
-            table
-        })
+        edit_at(&self.store.url(), edit)
     }
 
     /// Begins to move a slot, without an operator who would hand it over.
@@ -130,13 +148,31 @@ impl Nodes {
     }
 
     /// The keys of all nodes together.
-    fn dbsize(&self) -> usize {
+    pub(crate) fn dbsize(&self) -> usize {
         let size = |n| self.resp(n).ask("DBSIZE").strip_prefix(':').unwrap().parse::<usize>().unwrap();
         (0..self.servers.len()).map(size).sum()
     }
 
+    /// The names that a scan of a node finds.
+    fn scan(&self, at: usize) -> Vec<String> {
+        let (mut client, mut cursor, mut names) = (self.resp(at), "0".to_owned(), Vec::new());
+        loop {
+            let reply = client.ask(&format!("SCAN {cursor}"));
+            let page = reply.strip_prefix('[').and_then(|page| page.strip_suffix("]]"));
+            let (next, page) =
+                page.and_then(|page| page.split_once(" [")).unwrap_or_else(|| panic!("{reply}"));
+            names.extend(page.split(' ').filter(|name| !name.is_empty()).map(str::to_owned));
+            cursor = next.to_owned();
+            if cursor == "0" {
+                return names;
+            }
+        }
+    }
+
     /// What a node reports of its migrations.
     fn report(&self, at: usize) -> serde_json::Value {
-        self.http(at).ask("GET", "/admin/cluster", &["keystead-cluster: test"], b"").json()
+        let report = self.http(at).ask("GET", "/admin/cluster", &["keystead-cluster: test"], b"");
+        assert_eq!(report.status, 200, "{}", report.text());
+        report.json()
     }
 }

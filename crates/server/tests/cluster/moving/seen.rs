@@ -1,5 +1,9 @@
 //! What clients and operators see while a slot moves: staged keys are invisible, what waits is sent on, and a move that cannot be is refused.
 
+use keystead_cluster::MigrationId;
+use keystead_core::ShardId;
+use keystead_core::key::shard_of_slot;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::resp::until;
@@ -29,12 +33,12 @@ fn what_is_staged_is_invisible_and_its_source_serves() {
     target.expect(&[
         ("DBSIZE", ":0"),
         ("KEYS *", "[]"),
-        ("SCAN 0", "[0 []]"),
         ("RANDOMKEY", "$-1"),
         (&format!("GET 1{{{tag}}}"), &moved),
         (&format!("SET new{{{tag}}} 1"), &moved),
         ("FLUSHALL", "-TRYAGAIN Slots are being moved to or from this node"),
     ]);
+    assert_eq!(nodes.scan(1), [] as [&str; 0]);
     assert_eq!(nodes.http(1).get("/kv?prefix=").json(), json!([]));
     source.expect(&[
         ("DBSIZE", ":20"),
@@ -59,7 +63,7 @@ fn what_is_staged_is_invisible_and_its_source_serves() {
 fn an_aborted_move_leaves_nothing_behind() {
     let Some((nodes, slot)) = moving() else { return };
     let id = nodes.report(1)["migrations"][0]["id"].as_u64().unwrap();
-    nodes.edit(keystead_cluster::Edit::Abort(keystead_cluster::MigrationId(id)));
+    nodes.edit(keystead_cluster::Edit::Abort(MigrationId(id)));
     until("the migration has ended", || {
         (0..2).all(|node| nodes.report(node)["migrations"].as_array().unwrap().is_empty())
     });
@@ -92,6 +96,85 @@ fn a_client_that_is_blocked_is_sent_on() {
     assert_eq!(waits.receive(), moved);
     assert_eq!(blocked.receive(), "-TRYAGAIN the slot of this key is being moved to another node: try again");
     blocked.expect(&[(&format!("BLPOP list{{{tag}}} 1"), &moved)]);
+}
+
+/// Three increments of one counter in a pipeline through a router, of which the first has waited for too long: the store is away while the
+/// slot is handed over, and then either the target gets it, or the source takes it back, because the target is stopped.
+fn pipeline_through_a_slow_hand_over(takes_back: bool) -> Option<Vec<String>> {
+    let (nodes, slot) = moving()?;
+    let router = nodes.start_router();
+    let id = MigrationId(nodes.report(1)["migrations"][0]["id"].as_u64().unwrap());
+    let signal =
+        |signal| kill_process(Pid::from_raw(nodes.servers[1].pid() as i32).unwrap(), signal).unwrap();
+    if takes_back {
+        signal(Signal::STOP);
+    }
+    nodes.store.pause();
+    nodes.hand_over(0, id);
+    match takes_back {
+        true => until("it is sealed", || nodes.row(0, id)["phase"] == "frozen"),
+        false => until("everything is there", || nodes.row(1, id)["progress"] == json!("Ready")),
+    }
+    let mut client = crate::resp::Client::connect(&router);
+    let request = crate::resp::request(&format!("INCR n{{{}}}", key_of(slot)));
+    client.send_raw(&request.repeat(3));
+    // The first one is rejected after five seconds. Then the second one waits.
+    crate::resp::pause(5_500);
+    nodes.store.resume();
+    let replies = (0..3).map(|_| client.receive()).collect();
+    if takes_back {
+        signal(Signal::CONT);
+    }
+    Some(replies)
+}
+
+#[test]
+fn a_pipeline_through_a_router_that_waits_too_long_is_sent_again_in_its_order() {
+    let Some(replies) = pipeline_through_a_slow_hand_over(false) else { return };
+    assert_eq!(replies, [":1", ":2", ":3"]);
+}
+
+/// It was not applied, and would follow later ones.
+#[test]
+fn a_request_that_waited_too_long_is_an_error_if_a_later_one_of_its_pipeline_ran() {
+    let Some(replies) = pipeline_through_a_slow_hand_over(true) else { return };
+    assert_eq!(replies, ["-TRYAGAIN The slot is being moved to another node", ":1", ":2"]);
+}
+
+/// A request behind one for another shard waits for its slot as any other.
+#[test]
+fn a_pipeline_over_shards_waits_for_its_slots() {
+    let Some(nodes) = Nodes::start(&["--shards", "2"]) else { return };
+    let table = nodes.table();
+    // Of each shard one slot that moves, and one that stays.
+    let [[first, kept_first], [second, kept_second]] = [ShardId(0), ShardId(1)].map(|shard| {
+        let is_there = |slot: &u16| {
+            shard_of_slot(*slot, 2) == shard && table.owner(*slot).is_some_and(|node| node.id.as_str() == "a")
+        };
+        let mut slots = (1_000..).filter(is_there);
+        [slots.next().unwrap(), slots.next().unwrap()]
+    });
+    let id = nodes.begin_moves([first, second], "a", "b");
+    until("the slots are copied", || nodes.row(1, id)["progress"]["Tailing"].is_object());
+    // The target would make itself the owner.
+    nodes.store.pause();
+    nodes.hand_over(0, id);
+    until("everything is there", || nodes.row(1, id)["progress"] == json!("Ready"));
+    let mut client = nodes.resp(0);
+    let requests = [
+        format!("INCR {}", key_of(kept_first)),
+        format!("INCR {}", key_of(kept_second)),
+        format!("INCR {}", key_of(first)),
+        format!("INCR {}", key_of(second)),
+        format!("INCR {}", key_of(kept_first)),
+        format!("INCR {}", key_of(kept_second)),
+    ];
+    client.send_raw(&requests.each_ref().map(|line| crate::resp::request(line)).concat());
+    until("a request waits", || nodes.report(0)["parked"].as_u64() > Some(0));
+    nodes.store.resume();
+    let replies: Vec<String> = requests.iter().map(|_| client.receive()).collect();
+    let moved = [first, second].map(|slot| format!("-MOVED {slot} 127.0.0.1:{}", nodes.ports[2]));
+    assert_eq!(replies, [":1", ":1", moved[0].as_str(), moved[1].as_str(), ":2", ":2"]);
 }
 
 #[test]
