@@ -54,6 +54,13 @@ static ROWS: &[Row] = &[
         peer: None,
     },
     Row {
+        label: "sqlite-file",
+        kind: None,
+        url: |site| format!("sqlite-file:{}?{DEADLINE}", site.dir.join("ours.db").display()),
+        by_hand: Some(|site| Box::pin(by_hand::sqlite::prepare(site.dir.clone()))),
+        peer: None,
+    },
+    Row {
         label: "redis",
         kind: Some(&servers::redis::REDIS),
         url: |site| format!("redis://{}?{DEADLINE}", site.addresses()),
@@ -101,6 +108,23 @@ static ROWS: &[Row] = &[
         url: |site| postgres_url(site, "lock"),
         by_hand: Some(|site| Box::pin(by_hand::postgres::prepare(site.clone()))),
         peer: Some("postgres"),
+    },
+    Row {
+        label: "dynamodb",
+        kind: Some(&servers::dynamodb::DYNAMODB),
+        url: |site| {
+            let endpoint = format!("endpoint=http://127.0.0.1:{}", site.port());
+            format!("dynamodb://id:secret@bench?region=eu-west-1&{endpoint}&create=true&{DEADLINE}")
+        },
+        by_hand: Some(|site| Box::pin(by_hand::http::dynamodb(site.clone()))),
+        peer: None,
+    },
+    Row {
+        label: "denokv",
+        kind: Some(&servers::denokv::DENOKV),
+        url: |site| format!("denokv://{}@127.0.0.1:{}?{DEADLINE}", servers::denokv::TOKEN, site.port()),
+        by_hand: Some(|site| Box::pin(by_hand::denokv::prepare(site.clone()))),
+        peer: None,
     },
     Row {
         label: "nats",

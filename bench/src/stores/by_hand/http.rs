@@ -1,4 +1,4 @@
-//! Upstash's REST API and etcd's JSON gateway: one HTTP request on a connection that is kept, written and read by hand.
+//! Upstash's REST API, etcd's JSON gateway and DynamoDB: one HTTP request on a connection that is kept, written and read by hand.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -11,19 +11,24 @@ use super::super::{Call, KEYS};
 use super::{BURST_MS, INTERVAL_MS, SCRIPT, decide, denied, failed, now_ms};
 
 /// Connections to one server; as many as there are calls in flight.
-struct Pool {
+pub(super) struct Pool {
     port: u16,
     head: String,
     idle: Mutex<Vec<TcpStream>>,
 }
 
 impl Pool {
-    fn new(port: u16, headers: &str) -> Arc<Pool> {
+    pub(super) fn new(port: u16, headers: &str) -> Arc<Pool> {
         Arc::new(Pool { port, head: format!("host: localhost\r\n{headers}"), idle: Mutex::default() })
     }
 
+    /// Posts a text, and returns that of the response.
+    pub(super) async fn post(&self, path: &str, body: &str) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(&self.post_bytes(path, body.as_bytes()).await?).into_owned())
+    }
+
     /// Posts a body, and returns that of the response.
-    async fn post(&self, path: &str, body: &str) -> io::Result<String> {
+    pub(super) async fn post_bytes(&self, path: &str, body: &[u8]) -> io::Result<Vec<u8>> {
         let idle = self.idle.lock().unwrap().pop();
         let mut stream = match idle {
             Some(stream) => stream,
@@ -33,9 +38,8 @@ impl Pool {
                 stream
             }
         };
-        let request =
-            format!("POST {path} HTTP/1.1\r\n{}content-length: {}\r\n\r\n{body}", self.head, body.len());
-        stream.write_all(request.as_bytes()).await?;
+        let head = format!("POST {path} HTTP/1.1\r\n{}content-length: {}\r\n\r\n", self.head, body.len());
+        stream.write_all(&[head.as_bytes(), body].concat()).await?;
         let mut response = Vec::with_capacity(1024);
         let begin = loop {
             if stream.read_buf(&mut response).await? == 0 {
@@ -55,7 +59,7 @@ impl Pool {
             }
         }
         self.idle.lock().unwrap().push(stream);
-        Ok(String::from_utf8_lossy(&response[begin..end]).into_owned())
+        Ok(response[begin..end].to_vec())
     }
 }
 
@@ -103,6 +107,53 @@ pub(crate) async fn etcd(site: Site) -> Call {
                 _ => return Err(denied().context(reply)),
             }
             Ok(())
+        })
+    })
+}
+
+/// One PutItem on the condition of the last version, which is kept here. Checks of one key wait for each other.
+pub(crate) async fn dynamodb(site: Site) -> Call {
+    // The servers of the tests want a signature, and do not check it.
+    let pool = |operation: &str| {
+        let headers = format!(
+            "content-type: application/x-amz-json-1.0\r\nx-amz-target: DynamoDB_20120810.{operation}\r\n\
+             x-amz-date: 20150830T123600Z\r\nauthorization: AWS4-HMAC-SHA256 \
+             Credential=id/20150830/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0\r\n"
+        );
+        Pool::new(site.port(), &headers)
+    };
+    // A table of an earlier run may be there.
+    let _ = pool("DeleteTable").post("/", r#"{"TableName":"by-hand"}"#).await;
+    let table = r#"{"TableName":"by-hand","BillingMode":"PAY_PER_REQUEST",
+        "AttributeDefinitions":[{"AttributeName":"key","AttributeType":"S"}],
+        "KeySchema":[{"AttributeName":"key","KeyType":"HASH"}]}"#;
+    pool("CreateTable").post("/", table).await.unwrap();
+    let put = pool("PutItem");
+    let states: Arc<[tokio::sync::Mutex<(u64, f64)>]> =
+        (0..KEYS[1]).map(|_| tokio::sync::Mutex::new((0, 0.0))).collect();
+    Arc::new(move |key| {
+        let (put, states) = (Arc::clone(&put), Arc::clone(&states));
+        Box::pin(async move {
+            let mut state = states[key].lock().await;
+            let (version, tat) = (state.0 + 1, decide(state.1, now_ms() as f64));
+            let condition = match state.0 {
+                0 => "\"ConditionExpression\":\"attribute_not_exists(version)\"".to_owned(),
+                before => format!(
+                    "\"ConditionExpression\":\"version = :v\",\"ExpressionAttributeValues\":{{\":v\":{{\"N\":\"{before}\"}}}}"
+                ),
+            };
+            let body = format!(
+                "{{\"TableName\":\"by-hand\",\"Item\":{{\"key\":{{\"S\":\"by-hand:{key:05}\"}},\
+                 \"version\":{{\"N\":\"{version}\"}},\"tat\":{{\"S\":\"{tat:?}\"}}}},{condition}}}"
+            );
+            let reply = put.post("/", &body).await.map_err(failed)?;
+            match reply.contains("\"__type\"") {
+                true => Err(denied().context(reply)),
+                false => {
+                    *state = (version, tat);
+                    Ok(())
+                }
+            }
         })
     })
 }

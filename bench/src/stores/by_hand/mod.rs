@@ -1,5 +1,6 @@
 //! The same check by hand, one file for each client library: a GCRA with one number a key, in one round trip.
 
+pub(super) mod denokv;
 pub(super) mod http;
 pub(super) mod nats;
 pub(super) mod postgres;

@@ -44,7 +44,7 @@ pub(crate) const DYNAMODB: OtherKind = OtherKind {
     kind: &dynamodb::DYNAMODB,
     url: |site| {
         let endpoint = format!("endpoint=http://127.0.0.1:{}", site.port());
-        format!("dynamodb://id:secret@tests?region=eu-west-1&{endpoint}&create=true")
+        format!("dynamodb://id:{SECRET}@tests?region=eu-west-1&{endpoint}&create=true")
     },
 };
 
@@ -55,8 +55,25 @@ pub(crate) const NATS: OtherKind =
 pub(crate) const CLUSTER: OtherKind =
     OtherKind { kind: &redis::REDIS_CLUSTER, url: |site| format!("redis+cluster://{}", site.addresses()) };
 
-/// Redis and PostgreSQL.
-pub(crate) const ALL: [OtherKind; 2] = [REDIS, POSTGRES];
+/// The same with nodes that keep what they have acknowledged when they are killed.
+const DURABLE_CLUSTER: OtherKind = OtherKind { kind: &redis::REDIS_CLUSTER_DURABLE, ..CLUSTER };
+
+/// The secret of the credentials in the URL.
+const SECRET: &str = "a-secret-of-the-tests";
+
+/// A script, and a row: for what a store only keeps.
+pub(crate) const TWO: [OtherKind; 2] = [REDIS, POSTGRES];
+
+/// Every way in which a step reaches a server.
+pub(crate) const ALL: [OtherKind; 6] = [REDIS, POSTGRES, DURABLE_CLUSTER, ETCD, NATS, DYNAMODB];
+
+/// Fails if a text has the password or secret of one of them.
+#[track_caller]
+pub(crate) fn assert_no_password(text: &str) {
+    for secret in [postgres::PASSWORD, redis::PASSWORD, SECRET] {
+        assert!(!text.contains(secret), "{text}");
+    }
+}
 
 impl OtherKind {
     /// A server of this kind, or `None` if it is not installed and not required.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::open;
 use crate::resp::Client;
-use crate::stores::on_every_store;
+use crate::stores::on_two_stores;
 
 #[test]
 fn keys_are_any_bytes() {
@@ -34,7 +34,7 @@ fn keys_are_any_bytes() {
 
 #[test]
 fn the_error_of_invalid_json_has_its_position() {
-    on_every_store(|http| {
+    on_two_stores(|http| {
         http.put("/kv/a", "1");
         for (body, place) in [
             ("", "line 1 column 0"),

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::open;
-use crate::stores::on_every_store;
+use crate::stores::on_two_stores;
 
 #[test]
 fn another_version_is_a_conflict_with_the_current_version() {
-    on_every_store(|http| {
+    on_two_stores(|http| {
         for (method, target) in [
             ("PUT", "/kv/a?ifVersion=1"),
             ("PATCH", "/kv/a?ifVersion=1"),
@@ -33,7 +33,7 @@ fn another_version_is_a_conflict_with_the_current_version() {
 
 #[test]
 fn headers_do_the_same_and_fail_with_412() {
-    on_every_store(|http| {
+    on_two_stores(|http| {
         let create = ["If-None-Match: *"];
         http.ask("PUT", "/kv/a", &["If-Match: *"], b"1").expect_error(412, "conflict");
         http.ask("PUT", "/kv/a", &create, b"1").is(201, r#"{"key":"a","value":1,"version":1}"#);
@@ -61,7 +61,7 @@ fn headers_do_the_same_and_fail_with_412() {
 
 #[test]
 fn contradictory_or_invalid_conditions_are_errors() {
-    on_every_store(|http| {
+    on_two_stores(|http| {
         http.put("/kv/a", "1");
         for (target, headers) in [
             ("/kv/a?ifVersion=1", &["If-Match: \"2\""][..]),

@@ -4,7 +4,7 @@ use keystead_core::{Clock, SystemClock};
 
 use crate::open;
 use crate::resp::{Client, pause, until};
-use crate::stores::on_every_store;
+use crate::stores::on_two_stores;
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
@@ -12,7 +12,7 @@ const OPERATIONS: &str = "application/json-patch+json";
 
 #[test]
 fn a_document_is_created_replaced_read_and_deleted() {
-    on_every_store(|http| {
+    on_two_stores(|http| {
         http.get("/kv/a").expect_error(404, "not_found");
         let response = http.put("/kv/a", r#" {"n" : 1} "#);
         response.is(201, r#"{"key":"a","value":{"n":1},"version":1}"#);
@@ -38,7 +38,7 @@ fn a_document_is_created_replaced_read_and_deleted() {
 
 #[test]
 fn an_unchanged_document_is_304() {
-    on_every_store(|http| {
+    on_two_stores(|http| {
         http.put("/kv/a", "1");
         for (known, status) in [
             ("\"1\"", 304),
@@ -59,7 +59,7 @@ fn an_unchanged_document_is_304() {
 
 #[test]
 fn a_patch_merges_the_members_of_two_objects_and_replaces_anything_else() {
-    on_every_store(|http| {
+    on_two_stores(|http| {
         http.patch("/kv/a", JSON, r#"{"a":{"b":1},"n":null}"#)
             .is(201, r#"{"key":"a","value":{"a":{"b":1},"n":null},"version":1}"#);
         http.patch("/kv/a", JSON, r#"{"a":{"c":2}}"#)
@@ -77,7 +77,7 @@ fn a_patch_merges_the_members_of_two_objects_and_replaces_anything_else() {
 
 #[test]
 fn a_merge_patch_is_that_of_rfc_7396() {
-    on_every_store(|http| {
+    on_two_stores(|http| {
         http.patch("/kv/a", MERGE, r#"{"a":1,"b":null}"#)
             .is(201, r#"{"key":"a","value":{"a":1},"version":1}"#);
         for (before, patch, after) in [
@@ -106,7 +106,7 @@ fn a_merge_patch_is_that_of_rfc_7396() {
 
 #[test]
 fn a_json_patch_is_that_of_rfc_6902_and_all_or_nothing() {
-    on_every_store(|http| {
+    on_two_stores(|http| {
         http.patch("/kv/a", OPERATIONS, r#"[{"op":"add","path":"/x","value":1}]"#)
             .expect_error(404, "not_found");
         http.put("/kv/a", r#"{"list":[1,2],"a~/b":1.50}"#);

@@ -3,12 +3,11 @@
 
 use keystead_core::{Clock, SystemClock};
 use keystead_testkit::server::Server;
-use keystead_testkit::servers::postgres;
 use serde_json::json;
 
 use crate::client::Http;
 use crate::common::{dir, launch, only_line, run_in};
-use crate::others::{ALL, POSTGRES, REDIS};
+use crate::others::{ALL, OtherKind, POSTGRES, REDIS, TWO, assert_no_password};
 use crate::resp::{Client, until};
 use crate::{memory, open};
 
@@ -21,10 +20,19 @@ fn start(url: &str) -> (Server, Http) {
 }
 
 /// Runs a case on a server with its documents in the database, in Redis, and in PostgreSQL.
-pub(crate) fn on_every_store(case: impl Fn(&mut Http)) {
+pub(crate) fn on_two_stores(case: impl Fn(&mut Http)) {
+    on(&TWO, case);
+}
+
+/// The same on every other store, too: for what depends on how a store keeps keys and expiries.
+fn on_every_store(case: impl Fn(&mut Http)) {
+    on(&ALL, case);
+}
+
+fn on(kinds: &[OtherKind], case: impl Fn(&mut Http)) {
     let (_server, mut http) = open();
     case(&mut http);
-    for kind in ALL {
+    for kind in kinds {
         let Some(other) = kind.start() else { continue };
         println!("{}", kind.kind.name);
         let (_server, mut http) = start(&other.url());
@@ -175,7 +183,7 @@ fn a_killed_store_is_503_and_works_again_when_it_is_back() {
         let Some(mut other) = kind.start() else { continue };
         let url = other.url_with("deadline=2s");
         let store = url.split_once(':').unwrap().0;
-        let (_server, mut http) = start(&url);
+        let (server, mut http) = start(&url);
         http.put("/kv/a", "1").is(201, r#"{"key":"a","value":1,"version":1}"#);
         other.kill();
         // A process of the server may live a moment longer than the others.
@@ -191,11 +199,12 @@ fn a_killed_store_is_503_and_works_again_when_it_is_back() {
         let metrics = http.get("/metrics").text().to_owned();
         let line = format!("keystead_documents_store_broken{{store=\"{store}\"}} 1");
         assert!(metrics.lines().any(|there| there == line), "{metrics}");
-        assert!(!format!("{metrics}{health}").contains(postgres::PASSWORD));
+        assert_no_password(&format!("{metrics}{health}"));
         other.restart();
         until("the store is used again", || http.get("/kv/a").status == 200);
         http.put("/kv/a?ifVersion=1", "2").is(200, r#"{"key":"a","value":2,"version":2}"#);
         assert_eq!(http.get("/healthz").json()["status"], "ok");
+        assert_no_password(&server.logs());
     }
 }
 

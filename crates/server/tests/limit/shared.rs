@@ -4,13 +4,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use keystead_testkit::servers::postgres;
 use serde_json::json;
 
 use crate::client::Http;
 use crate::common::{dir, only_line, run_in};
 use crate::file;
-use crate::others::{ALL, REDIS};
+use crate::others::{ALL, REDIS, assert_no_password};
 use crate::resp::{Client, PATIENCE, until};
 use crate::{Fixture, write};
 
@@ -110,7 +109,7 @@ fn a_killed_store_fails_open_or_closed_and_works_again_when_it_is_back() {
         let list = http.get("/limit").text().to_owned();
         assert!(list.contains(&format!("\"store\":\"{store}\"")), "{list}");
         for text in [&metrics, &list, &health.to_string()] {
-            assert!(!text.contains(postgres::PASSWORD), "{text}");
+            assert_no_password(text);
         }
         other.restart();
         until("the store is used again", || http.post("/limit/strict", r#"{"key":"k"}"#).status == 200);
@@ -118,6 +117,7 @@ fn a_killed_store_fails_open_or_closed_and_works_again_when_it_is_back() {
         assert_eq!(remaining, 48, "{}: what was counted before is still there", kind.kind.name);
         assert_eq!(http.check("fair", r#"{"key":"k"}"#)["failedOpen"], json!(null));
         assert_eq!(http.get("/healthz").json()["status"], "ok");
+        assert_no_password(&fixture.server.logs());
         drop(fixture);
     }
 }

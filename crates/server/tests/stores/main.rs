@@ -9,13 +9,60 @@ mod verify;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use keystead_testkit::servers::{Kind, OwnServer, SharedServer, Site, postgres};
+use keystead_testkit::servers::{
+    Kind, OwnServer, SharedServer, Site, denokv, dynamodb, etcd, keystead as this, nats, postgres, redis,
+};
 use keystead_testkit::skip::found;
 use tokio::runtime::{Builder, Runtime};
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
+
+/// A store on a server besides Redis and PostgreSQL.
+struct OnServer {
+    kind: &'static Kind,
+    url: fn(&Site) -> String,
+    /// Its URL as it is shown.
+    shown: fn(&Site) -> String,
+}
+
+static OTHERS: [OnServer; 6] = [
+    OnServer {
+        kind: &redis::REDIS_CLUSTER,
+        url: |site| format!("redis+cluster://{}?deadline=40s", site.addresses()),
+        shown: |site| format!("redis+cluster://{}", site.addresses()),
+    },
+    OnServer {
+        kind: &this::KEYSTEAD,
+        url: |site| format!("upstash+http://{}@127.0.0.1:{}?deadline=40s", this::TOKEN, site.port()),
+        shown: |site| format!("127.0.0.1:{}", site.port()),
+    },
+    OnServer {
+        kind: &dynamodb::DYNAMODB,
+        url: |site| {
+            let endpoint = format!("endpoint=http://127.0.0.1:{}", site.port());
+            format!("dynamodb://id:secret@tests?region=eu-west-1&{endpoint}&create=true&deadline=40s")
+        },
+        shown: |_| "tests".to_owned(),
+    },
+    OnServer {
+        kind: &denokv::DENOKV,
+        url: |site| format!("denokv://{}@127.0.0.1:{}?deadline=40s", denokv::TOKEN, site.port()),
+        shown: |site| format!("127.0.0.1:{}", site.port()),
+    },
+    OnServer {
+        kind: &nats::NATS,
+        url: |site| format!("nats://{}/tests?deadline=40s", site.addresses()),
+        shown: |site| format!("nats://{}/tests", site.addresses()),
+    },
+    OnServer {
+        kind: &etcd::ETCD,
+        // It syncs every write to disk: slow where others use the disk.
+        url: |site| format!("etcd://{}?deadline=60s", site.addresses()),
+        shown: |site| format!("etcd://{}", site.addresses()),
+    },
+];
 
 fn shared(kind: &'static Kind) -> Option<SharedServer> {
     found(kind.name, runtime().block_on(SharedServer::get(kind)))

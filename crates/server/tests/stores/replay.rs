@@ -57,6 +57,11 @@ fn every_store_prints_the_bytes_of_memory() {
     if let Some(server) = &postgres {
         stores.extend(["", "&atomic=lock"].map(|parameters| right_postgres_url(server.site(), parameters)));
     }
+    // Kept until the end: a shared server is stopped when nobody uses it.
+    let others: Vec<_> = crate::OTHERS.iter().map(|other| (other, shared(other.kind))).collect();
+    for (other, server) in &others {
+        stores.extend(server.iter().map(|server| (other.url)(server.site())));
+    }
     for policy in POLICIES {
         let expected = replay(policy, None);
         assert_eq!(expected.lines().count(), 120);

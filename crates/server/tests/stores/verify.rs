@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use keystead_testkit::servers::{nats, postgres, redis};
+use keystead_testkit::servers::{denokv, keystead as this, nats, postgres, redis};
 
 use crate::{Ended, ended, keystead, own, postgres_url, right_postgres_url, run, shared};
 
@@ -35,7 +35,9 @@ fn conforms(url: &str, shown: &str) -> String {
         assert!(columns[2].parse::<f64>().unwrap() > 0.0, "{row}");
     }
     assert!(stderr.contains("keystead: verifying contention\n"), "{stderr}");
-    assert!(!stdout.contains(postgres::PASSWORD) && !stderr.contains(postgres::PASSWORD));
+    for secret in [postgres::PASSWORD, denokv::TOKEN, this::TOKEN] {
+        assert!(!stdout.contains(secret) && !stderr.contains(secret), "{stdout}{stderr}");
+    }
     stdout
 }
 
@@ -74,6 +76,43 @@ fn postgres_conforms_in_both_ways() {
         let url = right_postgres_url(server.site(), parameters);
         conforms(&url, &format!("{}/postgres", server.site().addresses()));
     }
+}
+
+/// On the server of this number in the list of others.
+fn other_conforms(number: usize) {
+    let other = &crate::OTHERS[number];
+    let Some(server) = shared(other.kind) else { return };
+    conforms(&(other.url)(server.site()), &(other.shown)(server.site()));
+}
+
+#[test]
+fn a_redis_cluster_conforms() {
+    other_conforms(0);
+}
+
+#[test]
+fn a_server_behind_its_rest_api_conforms() {
+    other_conforms(1);
+}
+
+#[test]
+fn dynamodb_conforms() {
+    other_conforms(2);
+}
+
+#[test]
+fn deno_kv_conforms() {
+    other_conforms(3);
+}
+
+#[test]
+fn nats_conforms() {
+    other_conforms(4);
+}
+
+#[test]
+fn etcd_conforms() {
+    other_conforms(5);
 }
 
 /// A Redis whose keys somebody else deletes all the time.
