@@ -10,6 +10,5 @@ main({
   ...require("./spread.cjs"),
   ...require("./stores.cjs"),
   ...require("./limits.cjs"),
-  ...require("./differential.cjs"),
   ...require("./split.cjs").cases,
 });
