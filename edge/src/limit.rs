@@ -14,7 +14,7 @@ use std::sync::Arc;
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use keystead_commands::ctx::Rights;
-use keystead_core::{ManualClock, MemoryStore, Millis, Result};
+use keystead_core::{Code, Error, ManualClock, MemoryStore, Millis, Result};
 use keystead_http_api::error::ApiError;
 use keystead_http_api::idempotency;
 use keystead_http_api::limit::bodies::{One, takes_cost};
@@ -24,6 +24,7 @@ use keystead_http_api::parameters::{Parameters, decoded};
 use keystead_limit::lease::LeaseIds;
 use keystead_limit::{Decision, FailMode, HeaderStyles, Headers, Limiter, Policy, Question};
 use keystead_model::keyspace::Held;
+use keystead_model::value::Kind;
 use serde_json::json;
 use worker::Env;
 
@@ -90,6 +91,12 @@ pub(crate) fn respond(database: &mut Database, policies: &Policies, request: &Ar
     let path = request.head.uri.path().strip_prefix("/limit").unwrap_or_default();
     let path = path.strip_prefix('/').unwrap_or(path);
     let (name, key) = path.split_once('/').map_or((path, None), |(name, key)| (name, Some(key)));
+    if key == Some("") || request.head.uri.path() == "/limit/" {
+        return Err(ApiError::bad("the path is /limit/POLICY, or /limit/POLICY/KEY"));
+    }
+    if key.is_some_and(|key| key.contains('/')) {
+        return Err(ApiError::bad("a '/' in a key is written %2F"));
+    }
     if name.is_empty() {
         return match request.head.method {
             Method::GET | Method::HEAD => {
@@ -160,7 +167,16 @@ fn reset(database: &mut Database, active: &Active, request: &Arrived<'_>, key: &
     Parameters::of(request.head, &[])?;
     let question = question(active, key, 1)?;
     let existed = database.transact(|open| {
-        let existed = open.keys.delete(question.key().as_bytes(), open.now);
+        let key = question.key().as_bytes();
+        let existed = match open.keys.kind(key, open.now) {
+            Ok(None) => Ok(false),
+            Ok(Some(Kind::State)) => open.keys.delete(key, open.now),
+            Ok(Some(kind)) => {
+                let words = format!("the key holds a {}, not the state of a step", kind.redis_name());
+                Err(Error::new(Code::WrongType, words))
+            }
+            Err(error) => Err(error),
+        };
         let completion = Completion::commit_if(existed.is_ok());
         (existed, completion)
     })??;

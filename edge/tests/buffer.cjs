@@ -1,6 +1,6 @@
 // Write-behind to D1: what is acknowledged arrives, once in effect, whatever fails in between.
 const assert = require("node:assert/strict");
-const { Edge, inDirectory, until } = require("./harness.cjs");
+const { Edge, differs, inDirectory, until } = require("./harness.cjs");
 
 const USERS = "CREATE TABLE users (id TEXT PRIMARY KEY, name TEXT, age INTEGER CHECK (age < 1000), keystead_version INTEGER NOT NULL DEFAULT 0, keystead_batch INTEGER NOT NULL DEFAULT 0)";
 const TABLE = { prefix: "user:", table: "users", key: "id", stripPrefix: true, columns: { name: "name", age: "age" } };
@@ -37,6 +37,7 @@ const LATER = { flushEvery: "1h" };
 
 module.exports = {
   "buffer::a hundred updates of a key are one row": withSink(async (held) => {
+    differs("sinks");
     for (let n = 1; n <= 100; n++) await put(held, "ada", { name: "Ada", age: n });
     const waiting = await sink(held);
     assert.deepEqual([waiting.pending, waiting.rows, waiting.batches], [1, 0, 0]);

@@ -15,14 +15,22 @@ const LIMITS = JSON.stringify({
   window: { kind: "slidingWindow", limit: 3, windowMs: 60000 },
 });
 
+// A module of the worker.
+const part = (name, contents = fs.readFileSync(path.join(BUILD, name))) => ({
+  type: name.endsWith(".wasm") ? "CompiledWasm" : "ESModule",
+  path: path.join(BUILD, name),
+  contents,
+});
+
 // A worker with a database, which is in `directory` if there is one.
 exports.Edge = class Edge {
   static async start(options = {}) {
-    const { directory, port = 0, bindings = {}, withoutToken = false, withoutStores = false, more = {} } = options;
+    const { directory, port = 0, bindings = {}, withoutToken = false, withoutStores = false, main, more = {} } = options;
     const edge = new Edge();
     edge.options = options;
     edge.miniflare = new Miniflare({
-      modules: modules().map((name) => ({ type: name.endsWith(".wasm") ? "CompiledWasm" : "ESModule", path: path.join(BUILD, name) })),
+      // The first one is the main module: the worker itself, or what a test puts around it.
+      modules: [...(main ? [part(main.name, main.contents)] : []), ...modules().map((name) => part(name))],
       modulesRoot: BUILD,
       compatibilityDate: "2026-01-01",
       durableObjects: { DATABASE: { className: "Database", useSQLite: true }, RECORDS: { className: "Records", useSQLite: true } },
@@ -156,6 +164,17 @@ exports.inDirectory = async (act) => {
     fs.rmSync(directory, { recursive: true, force: true });
   }
 };
+
+// The rows of the table of differences in docs/edge.md, by their first cells without the marks of Markdown.
+exports.rows = (() => {
+  const page = fs.readFileSync(path.join(__dirname, "..", "..", "docs", "edge.md"), "utf8");
+  const section = page.split("\n## What is different\n")[1].split("\n## ")[0];
+  const cells = section.split("\n").filter((line) => line.startsWith("| "));
+  return cells.map((line) => line.slice(2).split(" | ")[0].replaceAll("`", "")).filter((cell) => !cell.startsWith("|"));
+})();
+
+// Names the row that a case shows.
+exports.differs = (row) => assert.ok(exports.rows.includes(row), `docs/edge.md has no row '${row}'`);
 
 exports.sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 

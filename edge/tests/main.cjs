@@ -10,7 +10,6 @@ main({
   ...require("./spread.cjs"),
   ...require("./stores.cjs"),
   ...require("./limits.cjs"),
-  ...require("./differential.cjs"),
   ...require("./split.cjs").cases,
   ...require("./wrangler.cjs"),
 });

@@ -2,7 +2,7 @@
 const assert = require("node:assert/strict");
 const fs = require("node:fs");
 const path = require("node:path");
-const { Edge, TOKEN, inDirectory } = require("./harness.cjs");
+const { Edge, TOKEN, differs, inDirectory } = require("./harness.cjs");
 
 const OBJECTS = 4;
 
@@ -78,6 +78,7 @@ module.exports = {
   }),
 
   "spread::a pipeline is split and its replies are in order": onEdge(async (edge) => {
+    differs("several objects: pipelines over several");
     const commands = KEYS.flatMap((key) => [["SET", key, key], ["APPEND", key, "!"], ["GET", key]]);
     commands.push(["PING"], ["DBSIZE"], ["NOPE"], ["INCR", KEYS[0]], ["SET", KEYS[1], "last"], ["MGET", ...KEYS.slice(0, 3)], ["RENAME", KEYS[0], elsewhere(KEYS[0])]);
     const replies = await post(edge, "/pipeline", commands);
@@ -99,6 +100,8 @@ module.exports = {
   }),
 
   "spread::keys of several objects are split where that needs no atomicity, else an error": onEdge(async (edge) => {
+    differs("several shards");
+    differs("several objects: scripts without keys");
     for (const key of KEYS) await edge.run("SET", key, key);
     assert.deepEqual(await edge.run("MGET", ...KEYS, "none", KEYS[0]), [...KEYS, null, KEYS[0]]);
     assert.equal(await edge.run("EXISTS", ...KEYS, "none", KEYS[0]), KEYS.length + 1);
@@ -128,6 +131,7 @@ module.exports = {
   }),
 
   "spread::documents, limits and messages": onEdge(async (edge) => {
+    differs("several objects: messages, /monitor and INFO");
     for (const key of KEYS) assert.equal((await edge.ask("PUT", `/kv/${key}`, { body: JSON.stringify({ key }) })).status, 201);
     for (const key of KEYS) assert.deepEqual((await edge.ask("GET", `/kv/${key}`)).json.value, { key });
     for (const key of KEYS.slice(0, 8)) {
@@ -165,6 +169,24 @@ module.exports = {
       }
     }
   }),
+
+  "spread::sinks and compute services are for one object": async () => {
+    differs("several objects: SINKS, POST /statements");
+    const statements = { body: '{"statements":[]}', token: "storage" };
+    const edge = await Edge.start({ bindings: { OBJECTS: "4", KEYSTEAD_STORAGE_TOKEN: "storage" } });
+    try {
+      const { status, json } = await edge.ask("POST", "/statements", statements);
+      assert.deepEqual([status, json.error.code], [501, "unsupported"]);
+    } finally {
+      await edge.stop();
+    }
+    const wrong = await Edge.start({ bindings: { OBJECTS: "4", SINKS: '{"users":{"prefix":"user:"}}' } });
+    try {
+      await assert.rejects(wrong.run("SET", "k", "v"), /500 .*a database of several objects \(OBJECTS\) has no sinks/);
+    } finally {
+      await wrong.stop();
+    }
+  },
 
   "spread::another number of objects is refused": () =>
     inDirectory(async (directory) => {

@@ -46,7 +46,7 @@ impl<S> MultiPop<S> {
 }
 
 fn positive(text: &[u8]) -> Option<usize> {
-    number::parse_int(text).and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0)
+    number::parse_int(text).and_then(number::size).filter(|count| *count > 0)
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl<'a> Scan<'a> {
         while !args.is_done() {
             if args.accept_with("COUNT", 1) {
                 let count = number::parse_int(args.bytes()?).ok_or(errors::NOT_INT)?;
-                self.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(errors::SYNTAX)?;
+                self.count = number::size(count).filter(|n| *n > 0).ok_or(errors::SYNTAX)?;
             } else if args.accept_with("MATCH", 1) {
                 self.pattern = Some(args.bytes()?).filter(|pattern| *pattern != b"*");
             } else if keys && args.accept_with("TYPE", 1) {

@@ -2,17 +2,19 @@
 
 use std::ops::Range;
 
+use crate::number::size;
+
 /// The position of `index` among `len` elements, if it exists.
 #[must_use]
 pub fn position(index: i64, len: usize) -> Option<usize> {
-    usize::try_from(from_start(index, len)).ok().filter(|position| *position < len)
+    size(from_start(index, len)).filter(|position| *position < len)
 }
 
 /// The positions from `start` to `stop`, both inclusive, among `len` elements.
 #[must_use]
 pub fn span(start: i64, stop: i64, len: usize) -> Range<usize> {
-    let start = usize::try_from(from_start(start, len)).unwrap_or(0);
-    let end = usize::try_from(from_start(stop, len)).map_or(0, |stop| stop.saturating_add(1).min(len));
+    let start = size(from_start(start, len)).unwrap_or(0);
+    let end = size(from_start(stop, len)).map_or(0, |stop| stop.saturating_add(1).min(len));
     if start < end { start..end } else { 0..0 }
 }
 

@@ -11,6 +11,14 @@ use text::Text;
 
 use crate::errors::{self, Fail};
 
+/// A number of elements, or a position; none if it is negative. One that the machine cannot count to is the largest: `usize` has 32 bits on wasm32,
+/// and a request may name any number of 64 bits.
+#[inline]
+#[must_use]
+pub fn size(number: i64) -> Option<usize> {
+    u64::try_from(number).ok().map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+}
+
 /// An integer as Redis parses it: no sign but `-`, no leading zeros, no spaces, within 64 bits.
 #[inline]
 #[must_use]

@@ -16,6 +16,9 @@ exports.until = async (what, holds) => {
   assert.fail(`not within two seconds: ${what}`);
 };
 
+// Whether a row of the table of differences in docs/edge.md applies: the tests of the worker set it.
+exports.differs = (row) => (process.env.DIFFERS ?? "").split(";").includes(row);
+
 // Runs the cases one after the other and says how each ended; the last line is `ok` when all went well.
 exports.run = async (cases) => {
   let failed = 0;

@@ -1,7 +1,7 @@
 // @upstash/redis and the Upstash-compatible REST API: pipelines, transactions, encodings, numbers, errors, tokens, messages.
 const assert = require("node:assert/strict");
 const { Redis, errors } = require("@upstash/redis");
-const { url, token, readOnlyToken, until, run } = require("./upstash.cjs");
+const { url, token, readOnlyToken, differs, until, run } = require("./upstash.cjs");
 
 const redis = new Redis({ url, token });
 const plain = new Redis({ url, token, responseEncoding: false });
@@ -214,11 +214,18 @@ const cases = {
     assert.deepEqual(messages.at(-1), { channel: "more", message: "plain, with commas" });
     assert.deepEqual(subscription.getSubscribedChannels().sort(), ["more", "news"]);
     await subscription.unsubscribe(["more"]);
-    await until("one channel is left", async () => (await listeners("more")) === 0);
+    const isLate = differs("a subscriber that goes away");
+    if (!isLate) await until("one channel is left", async () => (await listeners("more")) === 0);
     assert.equal(await listeners("news"), 1);
+    await redis.publish("more", "nobody hears");
+    assert.equal(await redis.publish("news", "still heard"), 1);
+    await until("one of them is heard", () => messages.length >= 5);
+    assert.deepEqual(messages.slice(3), Array(2).fill({ channel: "news", message: "still heard" }));
     await subscription.unsubscribe();
-    await until("no channel is left", async () => (await listeners("news")) === 0);
-    assert.equal(await redis.publish("news", "nobody hears"), 0);
+    if (!isLate) await until("no channel is left", async () => (await listeners("news")) === 0);
+    const count = await redis.publish("news", "nobody hears");
+    assert.ok(isLate || count === 0, `${count}`);
+    assert.equal(messages.length, 5);
   },
 
   async "messages of a pattern name their channel"() {
@@ -232,7 +239,7 @@ const cases = {
     await until("the message is there", () => messages.length === 1);
     assert.deepEqual(messages, [{ pattern: "user:*", channel: "user:7", message: { id: 7 } }]);
     await subscription.unsubscribe();
-    await until("no pattern is left", async () => (await patterns()) === 0);
+    if (!differs("a subscriber that goes away")) await until("no pattern is left", async () => (await patterns()) === 0);
   },
 
   async "many listeners hear many messages in order"() {
@@ -248,7 +255,7 @@ const cases = {
     await until("all have heard all", () => all.every(({ heard }) => heard.length === 200));
     all.forEach(({ heard }) => assert.deepEqual(heard, Array.from({ length: 200 }, (_, n) => n)));
     await Promise.all(all.map(({ subscription }) => subscription.unsubscribe()));
-    await until("all went", async () => (await listeners("busy")) === 0);
+    if (!differs("a subscriber that goes away")) await until("all went", async () => (await listeners("busy")) === 0);
   },
 };
 

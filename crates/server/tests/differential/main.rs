@@ -12,6 +12,7 @@
 //! | replies that are Keystead's own           | [`own`]          |
 //! | which commands were hit                   | [`coverage`]     |
 //! | rate limits beside throttlecrab           | [`throttle`]     |
+//! | the worker of `edge/` as the subject      | [`edge`]         |
 //!
 //! A test is a family of commands; a failure prints a small script, the replies, and `KEYSTEAD_SEED` to repeat it.
 //! `KEYSTEAD_COMMANDS=N` sends so many commands in each test, `KEYSTEAD_COMMANDS=endless` goes on until something differs,
@@ -22,9 +23,15 @@
     reason = "all of this is test code, which the harness-free main hides from clippy"
 )]
 
+#[path = "../upstash/client.rs"]
+#[allow(dead_code, reason = "these tests need little of it")]
+mod client;
 mod compare;
 mod coverage;
+#[path = "../common/edge.rs"]
+mod database;
 mod dataset;
+mod edge;
 mod families;
 mod generate;
 mod grammar;
@@ -33,6 +40,8 @@ mod own;
 mod peers;
 mod pools;
 mod regressions;
+#[path = "../common/rest.rs"]
+mod rest;
 mod rules;
 mod run;
 mod script;
@@ -55,18 +64,28 @@ fn main() -> ExitCode {
         vec![Trial::test("every_row_of_the_table_has_a_template", trial::every_row_has_a_template)];
     for family in FAMILIES {
         let program = if family.judges == Judges::Both { REDIS } else { VALKEY };
-        trials.push(compared(&program, family.name, Subject::family(family)));
+        trials.push(compared(program.name, Subject::family(family)));
     }
     for subject in [Subject::mixed(), Subject::mixed_at_commit(), Subject::mixed_on_shards()] {
-        trials.push(compared(&REDIS, subject.name, subject));
+        trials.push(compared(REDIS.name, subject));
+    }
+    for subject in edge::subjects() {
+        trials.push(compared("edge", subject));
     }
     trials.push(beside(&[THROTTLECRAB], "throttlecrab::rate_limits", throttle::compare));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-fn compared(label: &Program, name: &str, subject: Subject) -> Trial {
+fn compared(label: &str, subject: Subject) -> Trial {
+    let name = format!("{label}::{}", subject.name);
+    let missing = subject.at_edge.then(edge::missing).flatten().map(|reason| (reason, "edge"));
+    let subject_is_at_edge = subject.at_edge;
     let run = move || trial::run_all(&subject).map_err(Failed::from);
-    beside(&[REDIS, VALKEY], &format!("{}::{name}", label.name), run)
+    match missing {
+        Some(missing) => skipped(missing, &name),
+        None if subject_is_at_edge => Trial::test(name, run),
+        None => beside(&[REDIS, VALKEY], &name, run),
+    }
 }
 
 /// A test beside these servers; skipped with the reason where one is missing, unless it is required.
@@ -75,19 +94,21 @@ fn beside(
     name: &str,
     run: impl FnOnce() -> Result<(), Failed> + Send + 'static,
 ) -> Trial {
-    let required = std::env::var("REQUIRE").unwrap_or_default().to_lowercase();
-    let missing = programs.iter().find_map(|program| Some((program.find().err()?, program.name)));
+    let missing = programs.iter().find_map(|program| Some((program.find().err()?.to_owned(), program.name)));
     match missing {
         None => Trial::test(name, run),
-        Some((reason, program))
-            if required.split(',').any(|r| matches!(r.trim(), "all") || r.trim() == program) =>
-        {
-            Trial::test(name, move || {
-                Err(Failed::from(format!("{program} is required and missing: {reason}")))
-            })
-        }
-        Some((reason, _)) => Trial::test(name, move || Err(Failed::from(format!("skipped: {reason}"))))
-            .with_ignored_flag(true)
-            .with_kind(format!("skipped: {reason}")),
+        Some(missing) => skipped(missing, name),
     }
+}
+
+/// A test that cannot run, and why.
+fn skipped((reason, program): (String, &'static str), name: &str) -> Trial {
+    let required = std::env::var("REQUIRE").unwrap_or_default().to_lowercase();
+    if required.split(',').any(|r| matches!(r.trim(), "all") || r.trim() == program) {
+        let words = format!("{program} is required and missing: {reason}");
+        return Trial::test(name, move || Err(Failed::from(words)));
+    }
+    let words = format!("skipped: {reason}");
+    let kind = words.clone();
+    Trial::test(name, move || Err(Failed::from(words))).with_ignored_flag(true).with_kind(kind)
 }

@@ -14,6 +14,8 @@ use keystead_testkit::server::{Launch, Server};
 use keystead_testkit::{Checked, Failure};
 use tempfile::TempDir;
 
+use crate::database::{Database, Place};
+use crate::edge;
 use crate::wire::{Address, Conn, Value};
 
 /// How long a reply may take.
@@ -118,6 +120,7 @@ fn files_below(dir: &Path, depth: usize, name: &str) -> Option<PathBuf> {
 enum Running {
     Child(Child),
     Keystead(Box<Server>),
+    Edge(Box<Database>),
     Elsewhere,
 }
 
@@ -166,9 +169,13 @@ impl Peer {
     /// Stops Keystead and starts it again on what it has kept.
     pub(crate) fn restart(&mut self) -> Checked {
         self.conns.clear();
-        if let Running::Keystead(server) = &mut self.running {
-            server.restart()?;
-            self.address = resp_address(server)?;
+        match &mut self.running {
+            Running::Keystead(server) => {
+                server.restart()?;
+                self.address = resp_address(server)?;
+            }
+            Running::Edge(database) => database.evict(),
+            _ => {}
         }
         Ok(())
     }
@@ -204,7 +211,8 @@ impl Drop for Peer {
 
 /// The three that are compared.
 pub(crate) struct Peers {
-    pub(crate) redis: Peer,
+    /// None where the server itself judges the worker of `edge/`, in the place of Valkey.
+    pub(crate) redis: Option<Peer>,
     pub(crate) valkey: Peer,
     pub(crate) subject: Peer,
     _dir: TempDir,
@@ -215,12 +223,22 @@ impl Peers {
     pub(crate) fn start(arguments: &[&str]) -> Checked<Peers> {
         let dir = TempDir::with_prefix("keystead-peers-")?;
         let (redis, valkey) = (REDIS.start(dir.path())?, VALKEY.start(dir.path())?);
-        Ok(Peers { redis, valkey, subject: start_subject(arguments)?, _dir: dir })
+        Ok(Peers { redis: Some(redis), valkey, subject: start_subject(arguments)?, _dir: dir })
+    }
+
+    /// The worker of `edge/`, judged by the server.
+    pub(crate) fn at_edge() -> Checked<Peers> {
+        let (server, database) = (edge::judge()?, edge::open()?);
+        let address = Address::Rest(Place::of_server(server.http()?));
+        let judge = Peer::new("server", address, Running::Keystead(Box::new(server)));
+        let address = Address::Rest(database.place().clone());
+        let subject = Peer::new("keystead", address, Running::Edge(Box::new(database)));
+        Ok(Peers { redis: None, valkey: judge, subject, _dir: TempDir::with_prefix("keystead-peers-")? })
     }
 
     /// All of them begin anew.
     pub(crate) fn clear(&mut self, patience: Duration) {
-        for peer in [&mut self.redis, &mut self.valkey, &mut self.subject] {
+        for peer in self.redis.iter_mut().chain([&mut self.valkey, &mut self.subject]) {
             peer.clear(patience);
         }
     }

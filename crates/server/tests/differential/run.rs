@@ -30,10 +30,8 @@ pub(crate) struct Ran {
 pub(crate) fn run(script: &Script, peers: &mut Peers, patience: Duration) -> Ran {
     peers.clear(patience);
     let Peers { redis, valkey, subject, .. } = peers;
-    let mut turn: Vec<&mut Peer> = match script.judges {
-        Judges::Both => vec![redis, valkey, subject],
-        Judges::Valkey => vec![valkey, subject],
-    };
+    let redis = redis.as_mut().filter(|_| script.judges == Judges::Both);
+    let mut turn: Vec<&mut Peer> = redis.into_iter().chain([valkey, subject]).collect();
     let steps: Vec<&Step> = script.steps().collect();
     for peer in &mut turn {
         learn_ids(peer, &steps);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use keystead_commands::table;
 use keystead_core::Stopwatch;
+use keystead_testkit::Checked;
 use keystead_testkit::rng::{Rng, SEED_VARIABLE, fresh_seed, seed_from_env};
 use libtest_mimic::Failed;
 
@@ -18,13 +19,16 @@ use crate::peers::{HASTE, PATIENCE, Peers};
 use crate::pools::Pools;
 use crate::regressions::REGRESSIONS;
 use crate::script::{Judges, Script, Step, words};
-use crate::{dataset, generate, run, shrink};
+use crate::{dataset, edge, generate, run, shrink};
 
 /// Where the scripts of the short form begin.
 const SEED: u64 = 1;
 
 /// How many commands a test compares.
 const COMMANDS: u64 = 8000;
+
+/// The edge compares one of so many.
+const EDGE_SHARE: u64 = 10;
 
 /// After how many scripts Keystead is started again, where it is.
 const RESTART_EVERY: u64 = 8;
@@ -38,19 +42,28 @@ pub(crate) struct Subject {
     sharded: bool,
     /// Whether Keystead is started again now and then, and must have kept everything.
     restarts: bool,
+    /// Whether Keystead is the worker of `edge/`, over REST.
+    pub(crate) at_edge: bool,
 }
 
 impl Subject {
     /// One family, in memory.
     pub(crate) fn family(family: &'static Family) -> Subject {
         let arguments = &["--durability", "memory"];
-        Subject { name: family.name, family: Some(family), arguments, sharded: false, restarts: false }
+        Subject {
+            name: family.name,
+            family: Some(family),
+            arguments,
+            sharded: false,
+            restarts: false,
+            at_edge: false,
+        }
     }
 
     /// All families, in memory.
     pub(crate) fn mixed() -> Subject {
         let arguments = &["--durability", "memory"];
-        Subject { name: "mixed", family: None, arguments, sharded: false, restarts: false }
+        Subject { name: "mixed", family: None, arguments, sharded: false, restarts: false, at_edge: false }
     }
 
     /// All families, kept, and read back after restarts.
@@ -65,11 +78,35 @@ impl Subject {
         Subject { name: "mixed_on_4_shards", arguments, sharded: true, ..Subject::mixed() }
     }
 
+    /// The same on the worker of `edge/`, where a restart is an eviction.
+    pub(crate) fn at_edge(self) -> Subject {
+        Subject { at_edge: true, ..self }
+    }
+
     fn script(&self, seed: u64) -> Script {
-        match self.family {
+        self.limited(match self.family {
             Some(family) => generate::family(family, seed),
             None => generate::mixed(seed, self.sharded),
-        }
+        })
+    }
+
+    /// Without what the subject cannot run.
+    fn limited(&self, script: Script) -> Script {
+        if self.at_edge { edge::over_rest(script) } else { script }
+    }
+
+    fn start(&self) -> Checked<Peers> {
+        if self.at_edge { Peers::at_edge() } else { Peers::start(self.arguments) }
+    }
+
+    /// After how many scripts it is started again.
+    fn restart_every(&self) -> u64 {
+        if self.at_edge { 1 } else { RESTART_EVERY }
+    }
+
+    /// How many commands it compares: a share of them at the edge.
+    fn commands(&self) -> u64 {
+        if self.at_edge { wanted() / EDGE_SHARE } else { wanted() }
     }
 }
 
@@ -78,10 +115,10 @@ impl Subject {
 /// # Errors
 /// With the smallest script that shows a difference, or the rows of the table that were not hit.
 pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
-    let mut peers = Peers::start(subject.arguments).map_err(|failure| failure.to_string())?;
+    let mut peers = subject.start().map_err(|failure| failure.to_string())?;
     let (mut coverage, mut compared, watch) = (Coverage::default(), 0, Stopwatch::start());
     compared += fixed(subject, &mut peers, &mut coverage)?;
-    let (commands, differences) = (wanted(), number_from_env("KEYSTEAD_DIFFERENCES").unwrap_or(1));
+    let (commands, differences) = (subject.commands(), number_from_env("KEYSTEAD_DIFFERENCES").unwrap_or(1));
     let (mut failures, mut seen, mut scripts) = (Vec::new(), HashSet::new(), 0);
     // The short form sends the same scripts every time, so that a red run means a change; the long form explores.
     let explores = std::env::var_os("KEYSTEAD_COMMANDS").is_some();
@@ -92,7 +129,7 @@ pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
             Ok(steps) => {
                 compared += steps;
                 scripts += 1;
-                if subject.restarts && scripts % RESTART_EVERY == 0 {
+                if subject.restarts && scripts % subject.restart_every() == 0 {
                     restart(&mut peers).map_err(|words| format!("{words}\n\nthe script:\n{script}"))?;
                 }
             }
@@ -119,7 +156,8 @@ pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
         watch.elapsed().as_secs_f64()
     ));
     // The table is Keystead's: another server that stands in for it has not got all of its commands.
-    let rows = rows(subject).filter(|_| !peers.subject.stands_in());
+    // A share of the commands does not hit them all.
+    let rows = rows(subject).filter(|_| !peers.subject.stands_in() && !subject.at_edge);
     let missing = coverage.missing(rows);
     if missing.is_empty() {
         Ok(())
@@ -142,14 +180,15 @@ fn restart(peers: &mut Peers) -> Result<(), String> {
 /// The fixed part of every run: regressions, and replies that are Keystead's own.
 fn fixed(subject: &Subject, peers: &mut Peers, coverage: &mut Coverage) -> Result<u64, String> {
     let judges = subject.family.map_or(Judges::Both, |family| family.judges);
-    let arity = generate::arity(judges, rows(subject).filter(|spec| !is_newest(spec)));
+    let arity = subject.limited(generate::arity(judges, rows(subject).filter(|spec| !is_newest(spec))));
     let mut compared = run_once(&arity, peers, coverage, PATIENCE)?;
     for regression in REGRESSIONS.iter().filter(|regression| regression.family == subject.name) {
-        let script = Script::parse(regression.judges, regression.text);
+        let script = subject.limited(Script::parse(regression.judges, regression.text));
         compared += run_once(&script, peers, coverage, PATIENCE)
             .map_err(|difference| format!("an old difference is back: {difference}\n{script}"))?;
     }
-    if peers.subject.stands_in() {
+    // They are those over TCP.
+    if peers.subject.stands_in() || subject.at_edge {
         return Ok(compared);
     }
     for own in OWN.iter().filter(|own| own.family == subject.name) {
@@ -230,9 +269,9 @@ fn run_once(
     }
     let subject = dataset::read(&mut peers.subject, script.judges);
     let valkey = dataset::difference(&dataset::read(&mut peers.valkey, script.judges), &subject);
-    let redis = match script.judges {
-        Judges::Both => dataset::difference(&dataset::read(&mut peers.redis, script.judges), &subject),
-        Judges::Valkey => valkey.clone(),
+    let redis = match (script.judges, &mut peers.redis) {
+        (Judges::Both, Some(redis)) => dataset::difference(&dataset::read(redis, script.judges), &subject),
+        _ => valkey.clone(),
     };
     match (redis, valkey) {
         (Some(redis), Some(_)) => Err(redis),

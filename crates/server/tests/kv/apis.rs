@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use crate::client::Http;
-use crate::memory;
 use crate::resp::Client;
+use crate::{differs, memory};
 
 /// What SCAN finds of documents, on all shards.
-fn scanned(redis: &mut Client) -> Vec<String> {
+fn scanned(redis: &mut Client, kind: &str) -> Vec<String> {
     let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
     loop {
-        let response = redis.ask(&format!("SCAN {cursor} COUNT 100 TYPE ReJSON-RL"));
+        let response = redis.ask(&format!("SCAN {cursor} COUNT 100 TYPE {kind}"));
         let (next, keys) = response[1..].split_once(" [").unwrap();
         found.extend(keys.trim_end_matches(']').split_whitespace().map(str::to_owned));
         next.clone_into(&mut cursor);
@@ -22,11 +22,14 @@ fn scanned(redis: &mut Client) -> Vec<String> {
 
 #[test]
 fn each_change_in_any_api_increments_the_one_version() {
-    let server = memory(&["--shards", "4"]);
+    let shards = if differs("several objects: pipelines over several") { "1" } else { "4" };
+    let server = memory(&["--shards", shards]);
     let (mut http, mut redis) = (Http::connect(&server), Client::connect(&server));
+    // REST has another name for the type than Redis has over TCP.
+    let of_json = if differs("Redis over TCP") { "+json" } else { "+ReJSON-RL" };
     http.put("/kv/a", r#"{"n":1}"#);
     redis.expect(&[
-        ("TYPE a", "+ReJSON-RL"),
+        ("TYPE a", of_json),
         ("TTL a", ":-1"),
         ("EXISTS a", ":1"),
         ("JSON.GET a", r#"{\"n\":1}"#),
@@ -43,13 +46,13 @@ fn each_change_in_any_api_increments_the_one_version() {
     assert_eq!(after_expire, 5);
     assert!(http.get("/kv/a").json()["expiresAt"].is_u64());
     http.put("/kv/a?ifVersion=4", "1").expect_error(409, "conflict");
-    assert_eq!(scanned(&mut redis), ["a"]);
+    assert_eq!(scanned(&mut redis, &of_json[1..]), ["a"]);
     redis.expect(&[("DEL a", ":1")]);
     http.get("/kv/a").expect_error(404, "not_found");
     redis.expect(&[("SET a text", "+OK"), ("APPEND a s", ":5")]);
     http.get("/kv/a").is(200, r#"{"key":"a","value":"texts","version":2}"#);
     http.put("/kv/a?ifVersion=2", "[]").is(200, r#"{"key":"a","value":[],"version":3}"#);
-    redis.expect(&[("TYPE a", "+ReJSON-RL"), ("RPUSH list x", ":1")]);
+    redis.expect(&[("TYPE a", of_json), ("RPUSH list x", ":1")]);
     for method in ["GET", "PUT", "PATCH", "DELETE"] {
         let body: &[u8] = if method == "GET" { b"" } else { b"1" };
         http.ask(method, "/kv/list", &[], body).expect_error(409, "wrong_type");
@@ -82,6 +85,11 @@ fn a_token_is_needed_and_a_read_only_token_reads() {
     }
     http.ask("GET", "/kv/a", &[look], b"").is(200, r#"{"key":"a","value":1,"version":1}"#);
     http.get("/kv/a?_token=look").is(200, r#"{"key":"a","value":1,"version":1}"#);
+    if differs("wait=, event streams of documents") {
+        let response = http.ask("GET", "/kv/a", &[look, "Accept: text/event-stream"], b"");
+        response.expect_error(501, "unsupported");
+        return;
+    }
     let mut events = Http::connect(&server);
     events.send("GET", "/kv/a", &[look, "Accept: text/event-stream"], b"");
     assert_eq!(events.events_begin().next(), r#"{"key":"a","value":1,"version":1}"#);
@@ -111,6 +119,9 @@ fn pages_need_a_token() {
     assert_eq!((response.status, response.header("access-control-allow-origin")), (201, Some("*")));
     let exposed = response.header("access-control-expose-headers").unwrap();
     assert!(exposed.contains("etag") && exposed.contains("keystead-cursor"), "{exposed}");
+    if differs("no token") {
+        return;
+    }
     let open = memory(&[]);
     let mut http = Http::connect(&open);
     for (method, body) in [("GET", ""), ("PUT", "1"), ("DELETE", "")] {

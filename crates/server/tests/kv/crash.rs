@@ -10,6 +10,7 @@ use keystead_testkit::server::Server;
 
 use crate::client::Http;
 use crate::common::{dir, start_on};
+use crate::idempotency::{NAME, same};
 use crate::resp::pause;
 
 const KILLS: u64 = 4;
@@ -86,4 +87,26 @@ fn no_acknowledged_version_is_lost_on_1_shard_at_commit() {
 #[test]
 fn no_acknowledged_version_is_lost_on_16_shards_at_commit() {
     no_acknowledged_version_is_lost("16", "commit");
+}
+
+#[test]
+fn the_first_response_survives_a_restart_and_a_kill() {
+    let home = dir();
+    for shards in ["1", "4"] {
+        let home = home.path().join(shards);
+        let mut server = start_on(&home, &["--shards", shards]);
+        let first = Http::connect(&server).ask("PUT", "/kv/a", &NAME, b"1");
+        for kill in [true, false] {
+            if kill {
+                server.kill().unwrap();
+            } else {
+                assert!(server.stop().unwrap().success());
+            }
+            server.restart().unwrap();
+            let mut http = Http::connect(&server);
+            same(&first, &http.ask("PUT", "/kv/a", &NAME, b"1"));
+            http.ask("PUT", "/kv/b", &NAME, b"1").expect_error(422, "unprocessable");
+            assert_eq!((http.version("/kv/a"), http.version("/kv/b")), (1, 0));
+        }
+    }
 }

@@ -1,12 +1,11 @@
 //! `Idempotency-Key`: a repeat gets the first response and changes nothing, another request with that key is an error.
 
 use crate::client::{Http, Response};
-use crate::common::{dir, start_on};
-use crate::{memory, open};
+use crate::{differs, memory, open};
 
-const NAME: [&str; 1] = ["Idempotency-Key: n-1"];
+pub(crate) const NAME: [&str; 1] = ["Idempotency-Key: n-1"];
 
-fn same(first: &Response, again: &Response) {
+pub(crate) fn same(first: &Response, again: &Response) {
     assert_eq!((first.status, first.text()), (again.status, again.text()));
     assert_eq!(first.header("etag"), again.header("etag"));
 }
@@ -59,6 +58,11 @@ fn errors_deletes_and_batches_are_repeated_too() {
     let first = http.ask("POST", "/kv:batch", &name, body);
     first.expect_error(404, "not_found");
     http.put("/kv/c", "1");
+    if differs("the response to a /kv:batch that failed, with an Idempotency-Key") {
+        assert_eq!(http.ask("POST", "/kv:batch", &name, body).status, 200);
+        assert_eq!((http.version("/kv/a"), http.version("/kv/c")), (3, 0));
+        return;
+    }
     same(&first, &http.ask("POST", "/kv:batch", &name, body));
     assert_eq!(
         (http.version("/kv/a"), http.version("/kv/c")),
@@ -72,6 +76,12 @@ fn a_key_is_claimed_on_all_shards() {
     let server = memory(&["--shards", "16"]);
     let mut http = Http::connect(&server);
     let first = http.ask("PUT", "/kv/a", &NAME, b"1");
+    if differs("several objects: an Idempotency-Key") {
+        let mut fresh = |n: i32| http.ask("PUT", &format!("/kv/k{n}"), &NAME, b"1").status == 201;
+        let count = (0..40).filter(|n| fresh(*n)).count();
+        assert_eq!(count, 11, "one in each other object that has any of the keys");
+        return;
+    }
     for n in 0..40 {
         http.ask("PUT", &format!("/kv/k{n}"), &NAME, b"1").expect_error(422, "unprocessable");
     }
@@ -92,26 +102,4 @@ fn of_many_repeats_at_once_one_runs() {
         assert_eq!(thread.join().unwrap().trim_end(), r#"{"key":"a","value":{},"version":1}"#);
     }
     assert_eq!(Http::connect(&server).version("/kv/a"), 1);
-}
-
-#[test]
-fn the_first_response_survives_a_restart_and_a_kill() {
-    let home = dir();
-    for shards in ["1", "4"] {
-        let home = home.path().join(shards);
-        let mut server = start_on(&home, &["--shards", shards]);
-        let first = Http::connect(&server).ask("PUT", "/kv/a", &NAME, b"1");
-        for kill in [true, false] {
-            if kill {
-                server.kill().unwrap();
-            } else {
-                assert!(server.stop().unwrap().success());
-            }
-            server.restart().unwrap();
-            let mut http = Http::connect(&server);
-            same(&first, &http.ask("PUT", "/kv/a", &NAME, b"1"));
-            http.ask("PUT", "/kv/b", &NAME, b"1").expect_error(422, "unprocessable");
-            assert_eq!((http.version("/kv/a"), http.version("/kv/b")), (1, 0));
-        }
-    }
 }

@@ -15,6 +15,7 @@
 //! | kill -9 under writers                                    | [`crash`]      |
 //! | histories that are checked for linearizability           | [`linear`]     |
 //! | documents on Redis and PostgreSQL (`--documents-store`)  | [`stores`]     |
+//! | what these tests send and compare                        | [`requests`]   |
 
 #![allow(
     clippy::unwrap_used,
@@ -40,15 +41,16 @@ mod many;
 #[path = "../common/others.rs"]
 mod others;
 mod random;
+mod requests;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;
 mod stores;
 mod watching;
 
-use client::{Http, Response};
+use client::Http;
+use common::differs;
 use keystead_testkit::server::Server;
-use serde_json::Value;
 
 /// A server with durability `memory` and these arguments.
 fn memory(arguments: &[&str]) -> Server {
@@ -59,46 +61,4 @@ fn open() -> (Server, Http) {
     let server = memory(&[]);
     let http = Http::connect(&server);
     (server, http)
-}
-
-impl Http {
-    #[track_caller]
-    fn put(&mut self, target: &str, body: &str) -> Response {
-        self.ask("PUT", target, &[], body.as_bytes())
-    }
-
-    #[track_caller]
-    fn patch(&mut self, target: &str, media: &str, body: &str) -> Response {
-        self.ask("PATCH", target, &[&format!("Content-Type: {media}")], body.as_bytes())
-    }
-
-    #[track_caller]
-    fn delete(&mut self, target: &str) -> Response {
-        self.ask("DELETE", target, &[], b"")
-    }
-
-    /// The version of a document, 0 where there is none.
-    #[track_caller]
-    fn version(&mut self, target: &str) -> u64 {
-        let response = self.get(target);
-        if response.status == 404 { 0 } else { response.json()["version"].as_u64().unwrap() }
-    }
-}
-
-impl Response {
-    /// Compares the whole response.
-    #[track_caller]
-    fn is(&self, status: u16, body: &str) {
-        assert_eq!((self.status, self.text().trim_end()), (status, body));
-    }
-
-    /// The error object of a response with this status and code.
-    #[track_caller]
-    fn expect_error(&self, status: u16, code: &str) -> Value {
-        assert_eq!(self.status, status, "{}", self.text());
-        let error = self.json()["error"].take();
-        assert_eq!(error["code"], code, "{error}");
-        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{error}");
-        error
-    }
 }

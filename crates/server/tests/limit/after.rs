@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use crate::Fixture;
 use crate::client::Http;
 
-fn acquire(http: &mut Http, body: &str) -> Value {
+pub(crate) fn acquire(http: &mut Http, body: &str) -> Value {
     let response = http.post("/limit/jobs/acquire", body);
     assert_eq!(response.status, 200, "{}", response.text());
     response.json()
 }
 
-fn release(http: &mut Http, lease: &Value) -> Value {
+pub(crate) fn release(http: &mut Http, lease: &Value) -> Value {
     let response =
         http.post("/limit/jobs/release", &json!({ "key": "export", "leaseId": lease }).to_string());
     assert_eq!(response.status, 200, "{}", response.text());
@@ -40,28 +40,14 @@ fn so_many_at_a_time_and_a_slot_is_freed_exactly_once() {
     http.post("/limit/jobs/release", r#"{"key":"a","leaseId":0}"#).is_error(400, "bad_request", "an id is");
 }
 
-#[test]
-fn leases_survive_a_restart() {
-    let mut fixture = Fixture::with(crate::POLICIES, &["--durability", "fsync"]);
-    let mut http = Http::connect(&fixture.server);
-    let lease = acquire(&mut http, r#"{"key":"export"}"#)["leaseId"].clone();
-    acquire(&mut http, r#"{"key":"export"}"#);
-    fixture.server.kill().unwrap();
-    fixture.server.restart().unwrap();
-    let mut http = Http::connect(&fixture.server);
-    assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], false);
-    assert_eq!(release(&mut http, &lease), true);
-    assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], true);
-}
-
-fn settle(http: &mut Http, policy: &str, id: &Value, cost: u64) -> crate::client::Response {
+pub(crate) fn settle(http: &mut Http, policy: &str, id: &Value, cost: u64) -> crate::client::Response {
     http.post(
         &format!("/limit/{policy}/settle"),
         &json!({ "key": "ada", "id": id, "cost": cost }).to_string(),
     )
 }
 
-fn left(http: &mut Http, policy: &str) -> u64 {
+pub(crate) fn left(http: &mut Http, policy: &str) -> u64 {
     http.get(&format!("/limit/{policy}/ada")).json()["remaining"].as_u64().unwrap()
 }
 
@@ -109,16 +95,4 @@ fn an_unsettled_reservation_expires_and_its_estimate_stays_consumed() {
         );
         assert_eq!(left(&mut http, policy), 10);
     }
-}
-
-#[test]
-fn a_reservation_survives_a_kill() {
-    let mut fixture = Fixture::with(crate::POLICIES, &["--durability", "commit", "--shards", "4"]);
-    let mut http = Http::connect(&fixture.server);
-    let response = http.post("/limit/window/reserve", r#"{"key":"ada","cost":40}"#).json();
-    fixture.server.kill().unwrap();
-    fixture.server.restart().unwrap();
-    let mut http = Http::connect(&fixture.server);
-    assert_eq!(left(&mut http, "window"), 10);
-    assert_eq!(settle(&mut http, "window", &response["reservation"]["id"], 0).json()["remaining"], 50);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::Fixture;
+use crate::{Fixture, differs};
 
 /// Each on its own store: the database, memory, another database.
 const ON_EVERY_STORE: [(&str, u64); 4] = [("login", 3), ("window", 50), ("memory", 50), ("aside", 50)];
@@ -86,6 +86,12 @@ fn many_keys_are_checked_at_one_instant_in_their_order() {
     for shards in ["1", "4"] {
         let (_fixture, mut http) = Fixture::open(&["--shards", shards]);
         for (policy, limit) in ON_EVERY_STORE {
+            if shards != "1" && differs("several objects: limits of several keys") {
+                let body = r#"{"keys":[{"key":"a"},{"key":"b"},{"key":"c"},{"key":"d"}]}"#;
+                let response = http.post(&format!("/limit/{policy}/check"), body);
+                response.is_error(400, "bad_request", "the same {tag}");
+                continue;
+            }
             let body = format!(
                 r#"{{"keys":[{{"key":"a"}},{{"key":"b","cost":{limit}}},{{"key":"c","cost":{}}},{{"key":"b"}},{{"key":{{"base64":"/w=="}}}}]}}"#,
                 limit + 1
@@ -110,7 +116,9 @@ fn a_denial_is_429_if_the_query_says_so_and_always_has_retry_after() {
         assert_eq!(response.header("retry-after").is_some(), n >= 3);
     }
     let response = http.post("/limit/login", r#"{"key":"k"}"#);
-    assert_eq!((response.status, response.header("ratelimit-limit")), (200, None));
+    // Without a setting, the server adds none of its headers, and the worker adds the plain ones.
+    let limit = differs("policies of rate limits").then_some("3");
+    assert_eq!((response.status, response.header("ratelimit-limit")), (200, limit));
     let seconds: u64 = response.header("retry-after").unwrap().parse().unwrap();
     assert_eq!(seconds, response.json()["retryAfterMs"].as_u64().unwrap().div_ceil(1000));
 }
@@ -119,11 +127,16 @@ fn a_denial_is_429_if_the_query_says_so_and_always_has_retry_after() {
 fn headers_are_those_of_the_policy() {
     let (_fixture, mut http) = Fixture::open(&[]);
     let response = http.post("/limit/memory", r#"{"key":"k","cost":20}"#);
-    for (name, value) in
-        [("ratelimit-limit", "50"), ("ratelimit-remaining", "30"), ("x-ratelimit-remaining", "30")]
-    {
+    for (name, value) in [("ratelimit-limit", "50"), ("ratelimit-remaining", "30")] {
         assert_eq!(response.header(name), Some(value));
     }
+    if differs("policies of rate limits") {
+        for name in ["x-ratelimit-remaining", "ratelimit-policy", "ratelimit", "retry-after"] {
+            assert_eq!(response.header(name), None, "{name}");
+        }
+        return;
+    }
+    assert_eq!(response.header("x-ratelimit-remaining"), Some("30"));
     assert_eq!(response.header("ratelimit-policy"), Some("\"memory\";q=50;w=50000"));
     assert!(response.header("ratelimit").unwrap().starts_with("\"memory\";r=30;t="));
     assert_eq!(response.header("retry-after"), None);

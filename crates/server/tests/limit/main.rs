@@ -11,7 +11,9 @@
 //! | stores that fail, or cannot be opened                 | [`stores`]   |
 //! | policies on Redis and PostgreSQL                      | [`shared`]   |
 //! | `Idempotency-Key`                                     | [`idempotency`]  |
-//! | 200 at once on 50, kill -9                            | [`many`]     |
+//! | 200 at once on 50                                     | [`many`]     |
+//! | kills, restarts, memory                               | [`process`]  |
+//! | the policies, requests and responses of these tests   | [`requests`] |
 
 #![allow(
     clippy::unwrap_used,
@@ -34,6 +36,8 @@ mod idempotency;
 mod many;
 #[path = "../common/others.rs"]
 mod others;
+mod process;
+mod requests;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;
@@ -42,51 +46,11 @@ mod stores;
 
 use std::path::Path;
 
-use client::{Http, Response};
+use client::Http;
+use common::differs;
 use keystead_testkit::server::Server;
-use serde_json::Value;
+use requests::POLICIES;
 use tempfile::TempDir;
-
-/// Policies of several kinds, on every store that needs no other server.
-const POLICIES: &str = r#"
-[limit.login]
-limit = 3
-periodMs = "1h"
-fail = "closed"
-
-[limit.window]
-kind = "fixedWindow"
-limit = 50
-windowMs = "1d"
-fail = "closed"
-
-[limit.memory]
-kind = "tokenBucket"
-capacity = 50
-refillPerSec = 0.001
-fail = "closed"
-store = "memory"
-headers = ["plain", "structured", "legacy"]
-
-[limit.aside]
-kind = "quota"
-limit = 50
-resetCadence = "calendar-month"
-fail = "open"
-store = "sqlite:aside?durability=commit&shards=2"
-
-[limit.jobs]
-kind = "concurrency"
-limit = 2
-leaseMs = "1h"
-fail = "closed"
-
-[limit.flow]
-kind = "leakyBucket"
-ratePerSec = 1
-maxQueueMs = "2s"
-fail = "closed"
-"#;
 
 /// A server with these policies and arguments. The directory has its settings file, its data, and the stores of policies.
 struct Fixture {
@@ -120,24 +84,4 @@ impl Fixture {
 
 fn write(home: &Path, policies: &str) {
     std::fs::write(home.join("keystead.toml"), policies).unwrap();
-}
-
-impl Http {
-    /// The response to one check of a key.
-    #[track_caller]
-    fn check(&mut self, policy: &str, body: &str) -> Value {
-        let response = self.post(&format!("/limit/{policy}"), body);
-        assert_eq!(response.status, 200, "{}", response.text());
-        response.json()
-    }
-}
-
-impl Response {
-    #[track_caller]
-    fn is_error(&self, status: u16, code: &str, words: &str) {
-        assert_eq!(self.status, status, "{}", self.text());
-        let error = &self.json()["error"];
-        assert_eq!(error["code"], code, "{}", self.text());
-        assert!(error["message"].as_str().unwrap().contains(words), "{}", self.text());
-    }
 }

@@ -31,7 +31,7 @@ impl Client {
 
     /// One that speaks RESP3.
     pub(crate) fn connect_3(server: &Server) -> Client {
-        let mut client = Client::connect(server);
+        let mut client = Self::connect(server);
         assert!(client.ask("HELLO 3").starts_with('{'));
         client
     }

@@ -1,14 +1,11 @@
 //! Messages as events: their text, who receives them, and that nothing is left of a subscriber that disconnects.
 
 use keystead_core::Stopwatch;
-use keystead_testkit::server::Server;
-use rustix::process::Signal;
 use serde_json::json;
 
 use crate::client::Http;
-use crate::common::signal;
-use crate::memory;
 use crate::resp::{Client, until};
+use crate::{Server, differs, memory};
 
 fn subscribers(http: &mut Http) -> u64 {
     http.get("/pubsub/numsub/c").json()["result"][1].as_u64().unwrap()
@@ -79,7 +76,14 @@ fn a_subscriber_that_disconnects_is_removed_promptly() {
             drop(streams);
             until("all went", || subscribers(&mut http) == 0);
             // Long before the first heartbeat, which would detect it too.
-            assert!(watch.elapsed().as_secs() < 5, "{:?}", watch.elapsed());
+            assert!(
+                differs("a subscriber that goes away") || watch.elapsed().as_secs() < 5,
+                "{:?}",
+                watch.elapsed()
+            );
+        }
+        if differs("/metrics, /openapi.json, /admin/*") {
+            continue;
         }
         let metrics = http.get("/metrics");
         assert!(metrics.text().contains("\nkeystead_http_connections 1\n"), "{}", metrics.text());
@@ -101,7 +105,12 @@ fn publish_until_closed(server: &Server, message: &str) -> usize {
 fn what_waits_for_a_client_that_does_not_read_is_bounded() {
     let server = memory(&[]);
     let mut admin = Client::connect(&server);
-    assert_eq!(admin.ask_words(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 1mb 0 0"]), "+OK");
+    let set = admin.ask_words(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 1mb 0 0"]);
+    if differs("what waits for a subscriber that reads slowly") {
+        assert!(set.starts_with("-ERR Unknown option"), "{set}");
+        return;
+    }
+    assert_eq!(set, "+OK");
     let mut slow = Http::connect(&server).events("/subscribe/c", &[]);
     assert_eq!(slow.next(), "subscribe,c,1");
     let message = "m".repeat(100_000);
@@ -112,39 +121,4 @@ fn what_waits_for_a_client_that_does_not_read_is_bounded() {
         heard += 1;
     }
     assert!(heard <= sent, "what was written before may still be read, {heard} of {sent}");
-}
-
-#[test]
-fn a_stop_ends_the_streams_at_once() {
-    for shards in ["1", "4"] {
-        let mut server = memory(&["--shards", shards]);
-        let mut streams: Vec<_> = (0..8)
-            .map(|n| Http::connect(&server).events(["/subscribe/c", "/psubscribe/*"][n % 2], &[]))
-            .collect();
-        streams.iter_mut().for_each(|stream| assert!(stream.next().contains("subscribe,")));
-        let watch = Stopwatch::start();
-        signal(&server, Signal::TERM);
-        for stream in &mut streams {
-            assert_eq!(stream.try_next().unwrap(), None, "it ends as it should");
-        }
-        assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.logs());
-        assert!(watch.elapsed().as_secs() < 3, "{:?}", watch.elapsed());
-    }
-}
-
-/// A client that does not read must not delay the stop, either.
-#[test]
-fn a_stop_does_not_wait_for_a_client_that_does_not_read() {
-    let mut server = memory(&[]);
-    let mut slow = Http::connect(&server).events("/subscribe/c", &[]);
-    assert_eq!(slow.next(), "subscribe,c,1");
-    let mut redis = Client::connect(&server);
-    let message = "m".repeat(100_000);
-    for _ in 0..100 {
-        assert_eq!(redis.ask(&format!("PUBLISH c {message}")), ":1");
-    }
-    let watch = Stopwatch::start();
-    signal(&server, Signal::TERM);
-    assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.logs());
-    assert!(watch.elapsed().as_secs() < 15, "{:?}", watch.elapsed());
 }

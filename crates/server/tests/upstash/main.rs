@@ -14,6 +14,7 @@
 //! | `Idempotency-Key`                                   | [`idempotency`]     |
 //! | the same, killed again and again                    | [`idempotency_crash`] |
 //! | kill -9 under pipelines                             | [`crash`]       |
+//! | no token; the log, stop and restart of the process  | [`process`]     |
 //! | the client of these tests                           | [`client`]      |
 
 #![allow(
@@ -34,6 +35,7 @@ mod events;
 mod idempotency;
 mod idempotency_crash;
 mod pipeline;
+mod process;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;
@@ -41,6 +43,7 @@ mod shards;
 mod tokens;
 mod transaction;
 
+use common::differs;
 use keystead_testkit::server::Server;
 
 /// A server with durability `memory` and these arguments.

@@ -2,10 +2,8 @@
 
 use std::collections::HashSet;
 
-use keystead_testkit::server::Server;
-
 use crate::client::Http;
-use crate::memory;
+use crate::{Server, differs, memory};
 
 const STRANGER: &str = "WRONGPASS invalid or missing auth token";
 
@@ -115,20 +113,10 @@ fn a_read_only_token_reads() {
     }
     for target in ["/metrics", "/admin/backup"] {
         let method = if target == "/metrics" { "GET" } else { "POST" };
-        assert_eq!(http.ask(method, target, &[look], b"").status, 401, "{target}");
+        let status = if differs("/metrics, /openapi.json, /admin/*") { 400 } else { 401 };
+        assert_eq!(http.ask(method, target, &[look], b"").status, status, "{target}");
     }
     assert_eq!(http.ask("GET", "/get/k", &[all], b"").text(), r#"{"result":"v"}"#);
-}
-
-#[test]
-fn no_token_is_ever_logged() {
-    let mut server = memory(&["--token", "s3cret", "--log-level", "trace"]);
-    let mut http = Http::connect(&server);
-    http.get("/get/k?_token=s3cret");
-    http.ask("GET", "/get/k", &["Authorization: Bearer s3cret"], b"");
-    http.get("/get/k?_token=s3cret%");
-    assert!(server.stop().unwrap().success());
-    assert!(!server.logs().contains("s3cret"), "{}", server.logs());
 }
 
 #[test]
@@ -154,28 +142,6 @@ fn a_preflight_request_is_allowed() {
     assert!(response.header("access-control-expose-headers").unwrap().contains("upstash-sync-token"));
     let response = http.ask("GET", "/get/k", &["Origin: https://example.com"], b"");
     assert_eq!((response.status, response.header("access-control-allow-origin")), (401, Some("*")));
-}
-
-#[test]
-fn a_page_of_another_site_is_rejected_where_no_token_is_set() {
-    let server = memory(&[]);
-    let mut http = Http::connect(&server);
-    for header in ["Origin: https://example.com", "Origin: null", "Sec-Fetch-Site: cross-site"] {
-        for (method, target, body) in [
-            ("GET", "/set/k/v", ""),
-            ("POST", "/", r#"["SET","k","v"]"#),
-            ("POST", "/pipeline", r#"[["SET","k","v"]]"#),
-            ("POST", "/multi-exec", r#"[["SET","k","v"]]"#),
-            ("GET", "/subscribe/c", ""),
-        ] {
-            let response = http.ask(method, target, &[header], body.as_bytes());
-            assert_eq!(response.status, 401, "{header} {target}");
-            assert!(response.error().starts_with("WRONGPASS "), "{header} {target}");
-        }
-    }
-    assert_eq!(http.get("/exists/k").text(), r#"{"result":0}"#);
-    let response = http.ask("GET", "/set/k/v", &["Origin: http://localhost:3000"], b"");
-    assert_eq!(response.text(), r#"{"result":"OK"}"#);
 }
 
 #[test]

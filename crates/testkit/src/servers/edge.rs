@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use super::{Kind, ask, find_binary, nothing_to_join};
+use super::{Kind, Site, ask, find_binary, nothing_to_join};
 use crate::setup::NotOpened;
 
 /// The token of the worker in tests.
@@ -14,7 +14,9 @@ pub const TOKEN: &str = "a-token-of-the-tests";
 const SOURCES: &str = include_str!("../../../../edge/sources");
 
 /// The worker. It is not built here, because that needs another target of the compiler: `./test edgebuild` builds it.
-pub static EDGE: Kind = Kind {
+pub static EDGE: Kind = ONE;
+
+const ONE: Kind = Kind {
     name: "edge",
     ports: 1,
     find: || {
@@ -22,12 +24,7 @@ pub static EDGE: Kind = Kind {
         find_binary("edge", &["node"], "apt install nodejs")
     },
     prepare: |_, _| Ok(()),
-    commands: |binary, site| {
-        let mut command = Command::new(binary);
-        command.arg(root().join("edge/tests/serve.cjs")).arg(site.port().to_string()).arg(&site.dir);
-        command.env("NODE_PATH", root().join("target/peers/node_modules")).env("KEYSTEAD_TOKEN", TOKEN);
-        vec![command]
-    },
+    commands: |binary, site| vec![serve(binary, site)],
     ready: |site| {
         Box::pin(async {
             let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
@@ -36,6 +33,31 @@ pub static EDGE: Kind = Kind {
     },
     join: nothing_to_join,
 };
+
+/// Many databases in one workerd, each with a host name and settings of its own. A test makes one by a request to the host
+/// `databases`: `edge/tests/databases.mjs` has its form.
+pub static EDGE_DATABASES: Kind = Kind {
+    name: "edge-databases",
+    commands: |binary, site| {
+        let mut command = serve(binary, site);
+        command.arg("databases");
+        vec![command]
+    },
+    ready: |site| {
+        Box::pin(async {
+            let request = b"POST / HTTP/1.1\r\nhost: databases\r\nconnection: close\r\ncontent-length: 25\r\n\r\n{\"name\":\"\",\"bindings\":{}}";
+            ask(site.port(), request).await.starts_with(b"HTTP/1.1 200")
+        })
+    },
+    ..ONE
+};
+
+fn serve(binary: &Path, site: &Site) -> Command {
+    let mut command = Command::new(binary);
+    command.arg(root().join("edge/tests/serve.cjs")).arg(site.port().to_string()).arg(&site.dir);
+    command.env("NODE_PATH", root().join("target/peers/node_modules")).env("KEYSTEAD_TOKEN", TOKEN);
+    command
+}
 
 fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -87,6 +87,7 @@ pub static KINDS: &[&Kind] = &[
     &dynamodb::DYNALITE,
     &denokv::DENOKV,
     &edge::EDGE,
+    &edge::EDGE_DATABASES,
     &nats::NATS,
     &nats::NATS_TLS,
     &nats::NATS_SMALL,

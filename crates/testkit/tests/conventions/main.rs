@@ -6,9 +6,11 @@
 //! | source files that no crate compiles | `orphans` |
 //! | words that the project does not use, in names, documentation and comments | `words` |
 //! | the tests that ARCHITECTURE.md names | `invariants` |
+//! | the tests that show what differs at the edge | `differences` |
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod differences;
 mod invariants;
 mod orphans;
 mod words;

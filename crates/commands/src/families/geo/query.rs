@@ -7,6 +7,7 @@ use super::shape::{Extent, Shape};
 use super::unit::{length, point, unit_m};
 use crate::args::{Args, Cursor};
 use crate::errors::{self, Fail};
+use crate::number;
 
 const UNKNOWN_MEMBER: &str = "ERR could not decode requested zset member";
 const COUNT_TOO_SMALL: &str = "ERR COUNT must be > 0";
@@ -152,7 +153,7 @@ impl<'a> Query<'a> {
         } else if cursor.accept("DESC") {
             self.order = Some(Order::Descending);
         } else if cursor.accept_with("COUNT", 1) {
-            let count = usize::try_from(cursor.int()?).ok().filter(|count| *count > 0);
+            let count = number::size(cursor.int()?).filter(|count| *count > 0);
             self.count = Some(count.ok_or_else(|| Fail::text(COUNT_TOO_SMALL))?);
         } else {
             return Ok(false);

@@ -11,6 +11,7 @@ use keystead_model::value::Str;
 
 use crate::bounds::STRING_BYTES_MAX;
 use crate::errors::{self, Fail};
+use crate::number;
 use crate::{Args, CommandResult, Ctx, Reply};
 
 const NOT_STRINGS: Fail = Fail::Text(Cow::Borrowed("ERR The specified keys must contain string values"));
@@ -78,7 +79,7 @@ impl Options {
             } else if cursor.accept("WITHMATCHLEN") {
                 options.with_len = true;
             } else if cursor.accept_with("MINMATCHLEN", 1) {
-                options.min_len = usize::try_from(cursor.int()?).unwrap_or(0);
+                options.min_len = number::size(cursor.int()?).unwrap_or(0);
             } else {
                 return Err(errors::SYNTAX);
             }

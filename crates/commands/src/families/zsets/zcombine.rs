@@ -70,7 +70,7 @@ pub(super) fn zintercard(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
         if !cursor.accept_with("LIMIT", 1) {
             return Err(errors::SYNTAX);
         }
-        let value = number::parse_int(cursor.bytes()?).and_then(|limit| usize::try_from(limit).ok());
+        let value = number::parse_int(cursor.bytes()?).and_then(number::size);
         limit = value.ok_or_else(|| Fail::text(LIMIT_NEGATIVE))?;
     }
     let limit = if limit == 0 { usize::MAX } else { limit };

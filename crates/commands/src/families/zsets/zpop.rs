@@ -35,7 +35,7 @@ fn pop(ctx: &mut Ctx<'_>, args: Args<'_>, side: Side) -> CommandResult {
     }
     let count = match args.get(2) {
         Some(text) => {
-            let count = number::parse_int(text).and_then(|count| usize::try_from(count).ok());
+            let count = number::parse_int(text).and_then(number::size);
             Some(count.ok_or(errors::NOT_POSITIVE)?)
         }
         None => None,

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Value;
+use crate::database::Place;
+use crate::rest::Rest;
 
 /// How long a check for received bytes takes when there are none.
 const GLANCE: Duration = Duration::from_millis(1);
@@ -19,11 +21,14 @@ const GLANCES_MAX: usize = 200;
 pub(crate) enum Address {
     Tcp(SocketAddr),
     Unix(PathBuf),
+    /// The worker of `edge/`.
+    Rest(Place),
 }
 
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Rest(Rest),
 }
 
 impl Stream {
@@ -31,6 +36,8 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_read_timeout(Some(patience)),
             Stream::Unix(stream) => stream.set_read_timeout(Some(patience)),
+            // It waits for a response as long as all HTTP clients of these tests.
+            Stream::Rest(_) => Ok(()),
         }
     }
 }
@@ -40,6 +47,7 @@ impl Read for Stream {
         match self {
             Stream::Tcp(stream) => stream.read(into),
             Stream::Unix(stream) => stream.read(into),
+            Stream::Rest(stream) => stream.read(into),
         }
     }
 }
@@ -67,6 +75,7 @@ impl Conn {
                 Stream::Tcp(stream)
             }
             Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+            Address::Rest(place) => Stream::Rest(Rest::connect(place)),
         };
         stream.set_patience(patience)?;
         Ok(Conn { stream: BufReader::new(stream), patience, dead: None, markers: 0, open: 0, id: None })
@@ -91,6 +100,7 @@ impl Conn {
         let written = match self.stream.get_mut() {
             Stream::Tcp(stream) => stream.write_all(bytes),
             Stream::Unix(stream) => stream.write_all(bytes),
+            Stream::Rest(stream) => stream.write_all(bytes),
         };
         if let Err(error) = written {
             self.dead.get_or_insert_with(|| Value::lost(error));
