@@ -140,6 +140,12 @@ fn one(text: &str) -> std::result::Result<Url, InvalidValue> {
         Some((name, url)) if !name.contains(':') => (Some(name), url),
         _ => (None, text),
     };
+    if url.contains('@') {
+        // It is not quoted: what is before the sign may be a password.
+        return Err(invalid(
+            "has a URL with a user, and a router passes the credentials of its clients on".to_owned(),
+        ));
+    }
     let (address, is_resp) = match url.split_once("://") {
         Some(("http", address)) => (address, false),
         Some(("redis", address)) => (address, true),
@@ -152,7 +158,7 @@ fn one(text: &str) -> std::result::Result<Url, InvalidValue> {
         return Err(invalid(format!("names '{url}' without the name of its node")));
     }
     let address = address.strip_suffix('/').unwrap_or(address);
-    if address.contains(['/', '?', '#', '@']) {
+    if address.contains(['/', '?', '#']) {
         return Err(invalid(format!("names '{url}', which is more than an address")));
     }
     let (host, port) = match Listen::parse(address) {
@@ -214,7 +220,7 @@ mod tests {
             ("http://a:x", "names no port"),
             ("http://a:0", "has no port"),
             ("http://a:70000", "port over 65535"),
-            ("http://user@a:1", "more than an address"),
+            ("http://user@a:1", "has a URL with a user"),
             ("http://a:1/kv", "more than an address"),
             ("http://a:1,http://a:1", "lists a:1 twice"),
             ("x=http://a:1,x=http://b:1", "two nodes of the name 'x'"),

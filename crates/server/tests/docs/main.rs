@@ -57,7 +57,6 @@ const PAGES: &[&str] = &[
     "docs/cluster.md",
     "docs/cluster-nodes.md",
     "docs/split.md",
-    "docs/edge.md",
 ];
 
 const PARSE_PYTHON: &str = "import ast, sys; ast.parse(open(sys.argv[1]).read())";
