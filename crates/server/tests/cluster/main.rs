@@ -69,7 +69,7 @@ fn node(url: &str, id: &str, ports: &[u16]) -> Launch {
     node_at(url, id, ports, &addresses(ports))
 }
 
-/// The same behind other addresses, which it tells the others. The URL is not an argument, because `ps` shows those.
+/// The same behind other addresses, which it advertises to the others. The URL is not an argument, because `ps` shows those.
 fn node_at(url: &str, id: &str, ports: &[u16], advertised: &str) -> Launch {
     let (resp, http) = (format!("127.0.0.1:{}", ports[0]), format!("127.0.0.1:{}", ports[1]));
     common::launch(&["--data", "data", "--resp", &resp, "--http", &http])

@@ -18,7 +18,7 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// Where a database is.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Target {
     address: SocketAddr,
     host: String,
     token: Option<String>,
@@ -28,13 +28,13 @@ pub(crate) struct Place {
 pub(crate) struct Database {
     /// Held while it is used.
     _server: SharedServer,
-    place: Place,
+    target: Target,
 }
 
-impl Place {
+impl Target {
     /// A server's own HTTP listener.
-    pub(crate) fn of_server(address: SocketAddr) -> Place {
-        Place { address, host: "localhost".to_owned(), token: None }
+    pub(crate) fn of_server(address: SocketAddr) -> Target {
+        Target { address, host: "localhost".to_owned(), token: None }
     }
 }
 
@@ -52,11 +52,11 @@ impl Database {
             bindings.insert("KEYSTEAD_TOKEN".to_owned(), json!(token));
         }
         let name = format!("t{:x}-{}", fresh_seed(), MADE.fetch_add(1, Ordering::Relaxed));
-        let control = Place { address, host: "databases".to_owned(), token: None };
+        let control = Target { address, host: "databases".to_owned(), token: None };
         let body = json!({ "name": name, "bindings": bindings }).to_string();
         assert_eq!(Http::connect(&control).post("/", &body).text(), "made");
-        let place = Place { address, host: format!("{name}.localhost"), token };
-        Ok(Database { _server: server, place })
+        let target = Target { address, host: format!("{name}.localhost"), token };
+        Ok(Database { _server: server, target })
     }
 
     /// Whether databases can be made.
@@ -67,8 +67,8 @@ impl Database {
         (EDGE_DATABASES.find)().map(|_| ())
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Ends its objects, as the platform does: all that they have in memory is lost.
@@ -80,23 +80,23 @@ impl Database {
 
 impl Listens for Database {
     fn address(&self) -> SocketAddr {
-        self.place.address()
+        self.target.address()
     }
 
     fn host(&self) -> &str {
-        self.place.host()
+        self.target.host()
     }
 
     fn token(&self) -> Option<&str> {
-        self.place.token()
+        self.target.token()
     }
 
     fn closes_idle_connections(&self) -> bool {
-        self.place.closes_idle_connections()
+        self.target.closes_idle_connections()
     }
 }
 
-impl Listens for Place {
+impl Listens for Target {
     fn address(&self) -> SocketAddr {
         self.address
     }

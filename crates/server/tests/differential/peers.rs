@@ -14,7 +14,7 @@ use keystead_testkit::server::{Launch, Server};
 use keystead_testkit::{Checked, Failure};
 use tempfile::TempDir;
 
-use crate::database::{Database, Place};
+use crate::database::{Database, Target};
 use crate::edge;
 use crate::wire::{Address, Conn, Value};
 
@@ -229,9 +229,9 @@ impl Peers {
     /// The worker of `edge/`, judged by the server.
     pub(crate) fn at_edge() -> Checked<Peers> {
         let (server, database) = (edge::judge()?, edge::open()?);
-        let address = Address::Rest(Place::of_server(server.http()?));
+        let address = Address::Rest(Target::of_server(server.http()?));
         let judge = Peer::new("server", address, Running::Keystead(Box::new(server)));
-        let address = Address::Rest(database.place().clone());
+        let address = Address::Rest(database.target().clone());
         let subject = Peer::new("keystead", address, Running::Edge(Box::new(database)));
         Ok(Peers { redis: None, valkey: judge, subject, _dir: TempDir::with_prefix("keystead-peers-")? })
     }

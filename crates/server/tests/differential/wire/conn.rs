@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Value;
-use crate::database::Place;
+use crate::database::Target;
 use crate::rest::Rest;
 
 /// How long a check for received bytes takes when there are none.
@@ -22,7 +22,7 @@ pub(crate) enum Address {
     Tcp(SocketAddr),
     Unix(PathBuf),
     /// The worker of `edge/`.
-    Rest(Place),
+    Rest(Target),
 }
 
 enum Stream {
