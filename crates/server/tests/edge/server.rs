@@ -74,7 +74,7 @@ pub(crate) mod stores {
     use crate::client::Http;
 
     /// Runs a case on a database.
-    pub(crate) fn on_every_store(case: impl Fn(&mut Http)) {
+    pub(crate) fn on_two_stores(case: impl Fn(&mut Http)) {
         let (_server, mut http) = super::open();
         case(&mut http);
     }
