@@ -146,7 +146,7 @@ fn a_node_whose_address_changes_in_the_table_serves_no_more() {
     until("the table says that another server is the node", || {
         nodes.resp(1).ask(&format!("GET {mine}")).ends_with(" 127.0.0.1:1")
     });
-    assert!(reasons(&nodes, 1).contains("another server has this id"));
+    until("the reason is reported", || reasons(&nodes, 1).contains("another server has this id"));
 }
 
 #[test]
