@@ -284,8 +284,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 resolved.spec.as_ref().map_or("NULL", |spec| spec.full_name);
         }
         match worker.run(turn, resolved, args) {
-            Execution::Reply(Reply::Error(fail), ..)
-                if may_wait && fail.line() == errors::SLOT_MOVING.line() =>
+            // Of what a script has done it might be the reply, too; nothing of a rejected request has run.
+            Execution::Reply(Reply::Error(fail), Revision::ZERO, publish)
+                if may_wait
+                    && publish.is_empty()
+                    && fail.line() == errors::SLOT_MOVING.line()
+                    && worker.caller.app.hub.cluster.get().is_some() =>
             {
                 if !pipeline.is_open() {
                     *pending = worker.park_rejected(args).map(Pending::Paused);
@@ -480,11 +484,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 /// Reads what the next requests of a pipeline will read, at the same time for all of them.
 #[inline]
 fn prefetch(turn: &Turn<'_>, input: &Input) {
-    let (mut keys, mut len) = ([&[][..]; PREFETCH_MAX], 0);
-    for (key, ahead) in keys.iter_mut().zip(input.keys_ahead()) {
-        *key = ahead;
-        len += 1;
-    }
+    let (keys, len) = input.keys_ahead();
     if len > 1 {
         turn.prefetch(keys[..len].iter().copied());
     }

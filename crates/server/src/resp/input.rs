@@ -6,6 +6,7 @@ use std::cell::RefCell;
 
 use keystead_commands::Args;
 use keystead_commands::wire::request::{Bounds, Parser, ProtocolError, second_words};
+use keystead_core::table::PREFETCH_MAX;
 
 use crate::bounds::{RESP_BUFFERS_KEPT, RESP_READ_BYTES};
 
@@ -62,9 +63,15 @@ impl Input {
         Ok(Some(Request { bytes: &self.buffer[self.start..self.start + len], parser: &self.parser }))
     }
 
-    /// What are probably the keys of the complete requests, between two requests.
-    pub(crate) fn keys_ahead(&self) -> impl Iterator<Item = &[u8]> {
-        second_words(&self.buffer[self.start..self.filled])
+    /// What are probably the keys of the next complete requests, between two requests, and how many there are.
+    #[inline]
+    pub(crate) fn keys_ahead(&self) -> ([&[u8]; PREFETCH_MAX], usize) {
+        let (mut keys, mut len) = ([&[][..]; PREFETCH_MAX], 0);
+        for (key, ahead) in keys.iter_mut().zip(second_words(&self.buffer[self.start..self.filled])) {
+            *key = ahead;
+            len += 1;
+        }
+        (keys, len)
     }
 
     /// Skips the request that [`next`](Input::next) returned.

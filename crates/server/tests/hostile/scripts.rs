@@ -17,6 +17,17 @@ fn processor_ms(server: &Server) -> u64 {
     ticks.sum::<u64>() * TICK_MS
 }
 
+/// The same text is the server's own error about a slot that moves, for which a connection waits.
+#[test]
+fn an_error_of_a_script_is_its_reply_and_it_runs_one_time() {
+    let server = victim(&[]);
+    let mut client = Client::connect(&server);
+    let script = "redis.call('INCR', 'n') return redis.error_reply('TRYAGAIN The slot is being moved to another node')";
+    let reply = client.ask_words(&["EVAL", script, "1", "n"]);
+    assert_eq!(reply, "-TRYAGAIN The slot is being moved to another node");
+    client.expect(&[("GET n", "1")]);
+}
+
 #[test]
 fn memory_outside_of_lua_values_counts_for_the_script() {
     let server = victim(&[]);
